@@ -35,6 +35,9 @@ class CountArray(da.Array):
     those of SciPy's matrices are others, ``x * x`` being a matrix product. Results that are zero where the
     counts are, such as ``x > 0``, have blocks of `sparse.COO`. Others, such as ``x + 1``, are NumPy arrays
     with blocks of up to 2^26 elements, and refused beyond.
+
+    Methods, operators and NumPy's functions know this. Functions of `dask.array`, such as ``dask.array.sum``,
+    hand the blocks to NumPy unseen: most fail, and ``dask.array.multiply`` is a product of matrices.
     """
 
     @classmethod
@@ -102,6 +105,20 @@ class CountArray(da.Array):
         """Its blocks by number, of which some are a `CountArray`, too."""
         return _Blocks(self)
 
+    def copy(self) -> CountArray:
+        """Return the same array: Dask's arrays do not change."""
+        return CountArray.of(super().copy())
+
+    def __copy__(self) -> CountArray:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CountArray:
+        return self.copy()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        _, arguments = super().__reduce__()
+        return _rebuilt, arguments
+
     def __dask_postpersist__(self) -> Any:
         rebuild, arguments = super().__dask_postpersist__()
         return partial(_persisted, rebuild), arguments
@@ -141,6 +158,10 @@ for _name in _ELEMENTWISE:
 class _Blocks(BlockView):
     def __getitem__(self, index: Any) -> Any:
         return CountArray.of(super().__getitem__(index))
+
+
+def _rebuilt(*arguments: Any) -> CountArray:
+    return CountArray(*arguments)
 
 
 def _persisted(rebuild: Callable[..., Any], graph: Any, *arguments: Any, **options: Any) -> Any:

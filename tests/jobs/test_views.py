@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 import re
 from collections.abc import Callable
 from functools import partial
@@ -96,6 +98,10 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "a row": lambda x: x[3],
     "a value": lambda x: x[3, 5] + x[60].sum(),
     "a column": lambda x: x[:, 7].sum(),
+    "a copy": lambda x: x.copy().sum(axis=0),
+    "copied": lambda x: copy.copy(x).sum(axis=0),
+    "copied deeply": lambda x: copy.deepcopy(x).T @ x,
+    "pickled": lambda x: (pickle.loads(pickle.dumps(x)) * x).sum(axis=1),
     "a block": lambda x: (x.blocks[0] if isinstance(x, CountArray) else x[:50]).sum(axis=0),
 }  # fmt: skip
 
