@@ -31,9 +31,8 @@ from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import write_parquet
 from daskrf.tables.columns import smiles_column
 from daskrf.tables.scanning import survey
-from daskrf.tables.values.names import find_id, position_of
+from daskrf.tables.values.names import PRODUCT_COLUMNS, find_id, position_of
 
-_BLOCK_COLUMNS = {"reaction", "block_0"}  # of the files of `sample`, `suggest` and `screen`
 _LOOKED_AT = 10_000  # labels, evenly spaced, of which some are looked at
 _LEAST_PER_BLOCK = 4  # labels: of a slot with fewer a block, most blocks are not known as substituents
 _WITH_BLOCK = 0.9  # share of labels whose block is known as a substituent
@@ -107,7 +106,7 @@ def _spec_for(
     """
     some = smiles.take(np.arange(0, len(smiles), max(1, len(smiles) // _LOOKED_AT)))
     kinds, notes = [*DEFAULT_KINDS, SUBSTITUENTS], list[str]()
-    if _BLOCK_COLUMNS.issubset(names):
+    if PRODUCT_COLUMNS.issubset(names):
         why = "the labels are of products of a space (columns reaction and block_0)"
         slots = [name for name in names if name.removeprefix("block_").isdecimal()]
         slot, blocks = _few_blocks(slots, columns(["reaction", *slots]))

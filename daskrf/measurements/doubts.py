@@ -13,7 +13,7 @@ from daskrf.errors import InputError, printable
 from daskrf.measurements.blocks import Seen
 from daskrf.measurements.labeltable import LabelTable
 from daskrf.measurements.tally import FarLimit
-from daskrf.tables.values.names import find_id
+from daskrf.tables.values.names import PRODUCT_COLUMNS, find_id
 from daskrf.tables.values.repeats import notes_on_suffixes
 from daskrf.tables.values.suspicious import Suspicion, suspicions
 from daskrf.tables.values.values import is_concentration
@@ -195,6 +195,8 @@ def _notes_on_names(source: LabelTable) -> tuple[str, ...]:
     id_column = find_id(source.names, source.head.values, title=source.head.title)
     if id_column is None or source.reading.repeats != "all" or "replicates" in source.more:
         return ()
+    if PRODUCT_COLUMNS.issubset(source.names):
+        return ()  # IDs of products end in the IDs of blocks
     return notes_on_suffixes(source.head.values(id_column))
 
 

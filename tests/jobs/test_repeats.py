@@ -103,3 +103,16 @@ def test_of_a_library_by_id_and_for_what_is_added(tmp_path: Path) -> None:
     )
     again = add(tmp_path / "model", new)
     assert not again.added
+
+
+def test_products_that_differ_in_a_block_are_no_protomers(tmp_path: Path) -> None:
+    for names, noted in (("reaction,slot_0", True), ("reaction,block_0", False)):
+        labels = tmp_path / f"{names}.csv"
+        rows = [
+            f"{'C' * n}NC(=O)C{'O' * k},amide-{n}-c{k},{n + k}.5,amide,{n}"
+            for n in range(1, 13)
+            for k in (0, 1)
+        ]
+        labels.write_text("\n".join([f"smiles,id,vina,{names}", *rows]) + "\n")
+        report = fit(labels, output=tmp_path / names, target="vina", **FIXED)
+        assert ("only in a number at their end" in str(report)) == noted

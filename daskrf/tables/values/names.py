@@ -28,6 +28,7 @@ _LIKELY_NAMES = (  # often mean an ID, but may mean other things
     *("bindingdbreactantsetid", "num"),
 )
 ID_NAMES = (*SURE_NAMES, *_LIKELY_NAMES)
+PRODUCT_COLUMNS = frozenset(["reaction", "block_0"])  # of the files of `sample`, `suggest` and `screen`
 
 # Before "ID" in a name, these mean that it identifies something other than the molecule.
 _NOT_MOLECULES = frozenset(
