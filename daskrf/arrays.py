@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -31,6 +31,9 @@ MatrixLike: TypeAlias = HasShape | HasArray | Sequence[object]
 
 Matrix: TypeAlias = npt.NDArray[np.number] | sp.csr_matrix
 """Rows as :func:`as_rows` returns them."""
+
+NamedArrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""Arrays as a file holds them, by name; whoever reads one knows its dtype."""
 
 _Number = TypeVar("_Number", bound=np.number)
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -164,7 +167,7 @@ def check_width_of(estimator: Any, X: MatrixLike) -> None:
         )
 
 
-def check_columns_of(estimator: object, X: MatrixLike) -> None:
+def check_columns_of(estimator: object, X: object) -> None:
     """Raise if the columns have other names, or another order, than at fit.
 
     Rows without column names are accepted unchecked.
@@ -206,7 +209,7 @@ def _listed(names: Iterable[str], most: int = 5) -> str:
     return f"{first[:most]}" if len(first) <= most else f"{first[:most]} and {len(first) - most} more"
 
 
-def _column_names(X: MatrixLike) -> npt.NDArray[np.object_] | None:
+def _column_names(X: object) -> npt.NDArray[np.object_] | None:
     """Return the column names of a DataFrame, if all of them are strings."""
     columns = getattr(X, "columns", None)
     if columns is None:
@@ -486,7 +489,7 @@ def check_finite(csr: sp.csr_matrix) -> sp.csr_matrix:
 
 
 def narrowed(
-    features: npt.NDArray[np.float32], dtype: str, rows: npt.NDArray[np.int64] | None = None
+    features: npt.NDArray[np.number], dtype: str, rows: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.number]:
     """Return finite features of shape (n, M) as `dtype`, "float32" or "float16".
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,10 @@ import numpy.typing as npt
 from daskrf.errors import InputError
 
 __all__ = ["TopK"]
+
+
+Column: TypeAlias = npt.NDArray[np.generic] | Sequence[object]
+"""Values of a column, one for each row."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class TopK:
     k: int
     score: npt.NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     row: npt.NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, npt.NDArray[np.generic]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
@@ -54,7 +58,7 @@ class TopK:
     def __len__(self) -> int:
         return len(self.row)
 
-    def from_chunk(self, score: npt.ArrayLike, row: npt.ArrayLike, **columns: Any) -> TopK:
+    def from_chunk(self, score: npt.ArrayLike, row: npt.ArrayLike, **columns: Column) -> TopK:
         """Return the top k of one chunk.
 
         Parameters
@@ -107,7 +111,7 @@ class TopK:
         columns = {n: np.concatenate([c, other.columns[n]])[keep] for n, c in self.columns.items()}
         return TopK(self.k, score[keep], row[keep], columns)
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return score, row and all columns by name, best first."""
         return {"score": self.score, "row": self.row, **self.columns}
 
@@ -127,7 +131,7 @@ def _best(score: npt.NDArray[np.float64], row: npt.NDArray[np.int64], k: int) ->
     return candidates[np.lexsort((row[candidates], -score[candidates]))]
 
 
-def _take(column: Any, index: npt.NDArray[np.intp]) -> npt.NDArray[np.number]:
+def _take(column: Column, index: npt.NDArray[np.intp]) -> npt.NDArray[np.generic]:
     if isinstance(column, np.ndarray):
         return column[index]
     taken = np.empty(len(index), dtype=object)

@@ -21,6 +21,7 @@ LAYERS = [
     "exports",
     "errors",
     "quantities",
+    "documents",
     "parameters",
     "sizes",
     "tokens",

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +157,7 @@ def parameters_of_rules() -> list[Parameter]:
     ]
 
 
-def acquisition_for(rule: str, **settings: Any) -> Acquisition:
+def acquisition_for(rule: str, **settings: object) -> Acquisition:
     """Return the rule with the given name and settings.
 
     Raises
@@ -180,4 +181,5 @@ def acquisition_for(rule: str, **settings: Any) -> Acquisition:
                 f"--{name} goes with {either('--acquisition', having)}, not with {rule}; leave it out, or "
                 "use such a rule."
             )
-    return rules()[rule](**settings)
+    make: Callable[..., Acquisition] = rules()[rule]
+    return make(**settings)

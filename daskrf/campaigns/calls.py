@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from distributed import Client
 
 from daskrf.campaigns.scorer import Ending, Scorer
 from daskrf.campaigns.scores import NO_SCORE, CallScores, read_scores
+from daskrf.documents import State
 from daskrf.errors import InputError, NoLabelsError
 from daskrf.files.disk import file_errors, sync_directory
 from daskrf.quantities import amount
@@ -257,7 +257,7 @@ def _complete(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("call-*") if path.name.removeprefix("call-").isdecimal())
 
 
-def _results(folder: Path) -> Iterator[dict[str, Any]]:
+def _results(folder: Path) -> Iterator[State]:
     """Yield the results of complete calls."""
     for path in _complete(folder):
         again = f"delete the folder {path}, and run the same command again, to score its molecules again"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from scipy import sparse
 from daskrf.arrays import Matrix
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction
+from daskrf.documents import State
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.estimators import clone
 from daskrf.files.backend import as_path
@@ -50,6 +51,7 @@ from daskrf.sources.given import Data
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.model import load_model, save_model
+from daskrf.storage.modelmetadata import ModelMetadata, RoundRecord
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.values.repeats import Repeats
 from daskrf.tables.values.values import LOWER_LIMITS, UPPER_LIMITS, scales_in
@@ -121,7 +123,7 @@ class AddReport(Shown):
     repeats: int
     equal_repeats: int
     agreement: tuple[Agreement | None, ...]
-    rounds: tuple[dict[str, Any], ...]
+    rounds: tuple[RoundRecord, ...]
     targets: tuple[str, ...]
     added: bool
     seconds: float
@@ -353,7 +355,7 @@ class _Add(Job[AddReport]):
     notes: list[str] = field(default_factory=list)
     words: str = ""
     target_indices: list[int] = field(default_factory=list)
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[RoundRecord] = field(default_factory=list)
     choices: list[tuple[str, KernelChoice]] = field(default_factory=list)
     done: bool = False
 
@@ -415,6 +417,7 @@ class _Add(Job[AddReport]):
             limits = self.new.side is not None or LIMITS in self.old.saved.entries
             return Need(here=need_of_solution(_unfitted(first), making, n, limits=limits))
         feature_map = feature_map_of(self.old)
+        assert feature_map is not None
         M = feature_map.n_components
         making = Making(M, n_new, self.old.gp.one_bit_, SumsShape.of(feature_map), self.new.X.nnz)
         parts = processes_of(self.old.gp)
@@ -433,7 +436,7 @@ class _Add(Job[AddReport]):
             saved = load_model(self.output)
             changed = self.toward != saved.metadata.get("directions", {})
             if changed and self.direction is not None and not self.dry_run:
-                metadata = redirected(saved.metadata, saved.arrays["labels"], self.toward)
+                metadata = redirected(saved.of_model, saved.arrays["labels"], self.toward)
                 save_model(self.output, saved.arrays, metadata)
                 self._redirected()
             return self._report(run, [None] * len(self.old.targets), 0, 0)
@@ -452,7 +455,7 @@ class _Add(Job[AddReport]):
                 self._redirected()
         return self._report(run, agreed, repeats, equal)
 
-    def _round(self, agreed: Sequence[Agreement | None]) -> dict[str, object]:
+    def _round(self, agreed: Sequence[Agreement | None]) -> RoundRecord:
         """Return the round of the new labels."""
         (labels,) = self.old.arrays("labels")
         y = np.concatenate([labels, self.new.y])
@@ -464,7 +467,9 @@ class _Add(Job[AddReport]):
             "agreement": [None if each is None else each.state() for each in agreed],
         }
 
-    def _save(self, run: Run, agreed: Sequence[Agreement | None], gp: Any, repeats: int, equal: int) -> None:
+    def _save(
+        self, run: Run, agreed: Sequence[Agreement | None], gp: Process | SeparateGP, repeats: int, equal: int
+    ) -> None:
         """Write the new model, and keep the old one as an earlier round."""
         new, metadata = self.new, self.old.metadata
         old = dict(zip(_OF_LABELS, self.old.arrays(*_OF_LABELS), strict=True))
@@ -482,8 +487,8 @@ class _Add(Job[AddReport]):
             }
             more |= {name: int(n) for name, n in sides.items() if n}
         counts |= {name: int(counts.get(name, 0)) + n for name, n in more.items()}
-        spec = dict(metadata["spec"])
-        spec |= {"rows": len(y), "labels": hash_of([spec["labels"], new.digest])}
+        spec = metadata["spec"]
+        spec = {**spec, "rows": len(y), "labels": hash_of([spec["labels"], new.digest])}
         arrays = {
             **gp.arrays(),
             "labelled_rows": np.concatenate([old["labelled_rows"], new.row]),
@@ -491,7 +496,8 @@ class _Add(Job[AddReport]):
             **self._limits(),
             SMILES: smiles_array(smiles),
         }
-        changed = {
+        whole: ModelMetadata = {
+            **metadata,
             "gp": {**gp.state(), "feature_map": None},
             "labels": counts,
             "range": np.column_stack([np.nanmin(y, 0), np.nanmax(y, 0)]).tolist(),
@@ -499,17 +505,17 @@ class _Add(Job[AddReport]):
             "spec_hash": self._identity,
             "rounds": self.rounds,
         }
-        whole = {**metadata, **changed}
         arrays |= residual_arrays(gp, arrays, whole)
         if self.toward != self.old.directions:
             whole = redirected(whole, y, self.toward)
             self.rounds = whole["rounds"]
             self._redirected()
-        whole |= self._classes(run, gp, y)
+        if (classes := self._classes(run, gp, y)) is not None:
+            whole["classes"] = classes
         keep_round(self.output, self.path, number, self.old.saved.group)
         save_model(self.output, arrays, whole)
 
-    def _limits(self) -> dict[str, npt.NDArray[Any]]:
+    def _limits(self) -> dict[str, npt.NDArray[np.float64] | npt.NDArray[np.int8]]:
         """Return limits and sides of all labels, if any are limits."""
         shape = len(self.old.arrays("labels")[0]), len(self.old.targets)
         bound, side = np.full(shape, np.nan), np.zeros(shape, np.int8)
@@ -522,11 +528,16 @@ class _Add(Job[AddReport]):
             new = np.full(self.new.y.shape, np.nan), np.zeros(self.new.y.shape, np.int8)
         return {LIMITS: np.concatenate([bound, new[0]]), LIMIT_SIDES: np.concatenate([side, new[1]])}
 
-    def _classes(self, run: Run, gp: Any, y: npt.NDArray[np.float64]) -> dict[str, Any]:
-        """Return the classes of each target with all labels; links of exact processes are fitted again."""
+    def _classes(
+        self, run: Run, gp: Process | SeparateGP, y: npt.NDArray[np.float64]
+    ) -> list[State | None] | None:
+        """Return the classes of each target with all labels; links of exact processes are fitted again.
+
+        None if no target is two classes.
+        """
         if not any(self.old.classes):
-            return {}
-        states: list[dict[str, object] | None] = []
+            return None
+        states: list[State | None] = []
         for t, each in enumerate(self.old.classes):
             if each is None:
                 states.append(None)
@@ -540,7 +551,7 @@ class _Add(Job[AddReport]):
                 self.notes.append(f"{name}: the fit's function from means to probabilities is kept")
             new = replace(each, n_positive=int(values.sum()), n_labels=len(values), link=link)
             states.append(new.state())
-        return {"classes": states}
+        return states
 
     def _redirected(self) -> None:
         """Note which directions are new."""
@@ -645,7 +656,7 @@ class _Add(Job[AddReport]):
         refused = "" if self.options.accept_outliers else "; they are refused without --accept-outliers"
         self.notes.append(f"{text}{refused}")
 
-    def _solved(self, run: Run) -> object:
+    def _solved(self, run: Run) -> Process | SeparateGP:
         """Return the process of all labels, or one for each set of targets."""
         gp = self.old.gp
         if isinstance(gp, CoregionalizedGP):
@@ -683,7 +694,7 @@ class _Add(Job[AddReport]):
         run.progress.advance(1)
         return more
 
-    def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...]) -> Any:
+    def _solved_part(self, run: Run, process: Process, targets: tuple[int, ...]) -> Process:
         """Return one process with the new labels of its targets."""
         if isinstance(process, ExactGP):
             return self._solved_exactly(run, process, targets[0])
@@ -800,7 +811,7 @@ class _Undo(Job[AddReport]):
 
     output: PurePath
     number: int | None
-    rounds: list[dict[str, Any]] = field(default_factory=list)
+    rounds: list[RoundRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     dry_run: bool = False
     old: Model = field(init=False)
@@ -840,7 +851,7 @@ class _Undo(Job[AddReport]):
             restore_round(self.output, self.number, len(self.rounds))
             saved = load_model(self.output)
             if saved.metadata.get("directions", {}) != self.old.directions:
-                metadata = redirected(saved.metadata, saved.arrays["labels"], self.old.directions)
+                metadata = redirected(saved.of_model, saved.arrays["labels"], self.old.directions)
                 save_model(self.output, saved.arrays, metadata)
         there = rounds_of(read_model(self.output, statistics=False))
         rounds = self.rounds[: self.number] if self.dry_run else there

@@ -1073,7 +1073,7 @@ class _EvaluateModel(Job[EvaluationReport]):
         predictions, n = {MODEL: np.stack([fit.mean, fit.std])}, len(each.rows)
         similarity = np.full(n, np.nan)
         labelled = self.external.neighbours(each)
-        if labelled.X is not None:
+        if labelled.X is not None and labelled.X_test is not None:
             share = min(1.0, _PAIRS / (len(labelled.y) * float(n)))
             some = _some(np.arange(n), share, self.seed, "evaluate/nearest")
             nearest = nearest_neighbour(labelled.X, labelled.y, labelled.X_test[some])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +114,7 @@ def featurize(
     prepare: bool = False,
 ) -> FeaturizeReport | ShardReport: ...
 def featurize(
-    source: Any,
+    source: object,
     feature_map: FeatureMap | None = None,
     output: str | os.PathLike[str] | None = None,
     *,

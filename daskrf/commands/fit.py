@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, get_args
+from typing import Literal, cast, get_args
 
 from distributed import Client
 
@@ -25,6 +25,7 @@ from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
 from daskrf.gp.choice.metricchoice import MetricChoice
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.processes import ProcessOptions
 from daskrf.jobs.job import AnyShard, ShardReport, run
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.measurements.reading import BY_SMILES, Reading
@@ -468,7 +469,7 @@ def training_of(
     cut: bool = False,
     fold: int | None = None,
     together: bool | None = None,
-    model_options: Mapping[str, Any],
+    model_options: Mapping[str, object],
 ) -> Training:
     """Return what a fit with the arguments of `fit` is made from.
 
@@ -543,7 +544,7 @@ def _check_alone(source: PurePath, key: str, cut: bool) -> None:
 
 
 def _exact_for(
-    process: str, kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, options: dict[str, Any]
+    process: str, kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, options: ProcessOptions
 ) -> ExactGP | None:
     """Return the requested exact process, not fitted yet, or None for features."""
     if process not in get_args(ProcessName):
@@ -557,7 +558,8 @@ def _exact_for(
     chosen_here = {"cache_bytes", "n_subset"}  # by the memory that there is; all labels count
     if unknown := set(options) - (set(defaults_of(ExactGP)) - chosen_here):
         raise InputError(f"An exact process has no option {', '.join(sorted(unknown))}; leave it out.")
-    gp = ExactGP(TanimotoMinMax() if kernel is None else kernel, **options)
+    make: Callable[..., ExactGP] = ExactGP
+    gp = make(TanimotoMinMax() if kernel is None else kernel, **options)
     gp.memory(1)  # refuses bad values
     return gp
 
@@ -569,7 +571,7 @@ def _quick(kernel: Kernel | None, feature_map: FeatureMap | AutoMap | None, proc
     return TanimotoMinMax()
 
 
-def _checked(fixed: dict[str, float | None], **more: object) -> dict[str, Any]:
+def _checked(fixed: dict[str, float | None], **more: object) -> ProcessOptions:
     """Return the options of a model: `fixed`, and those of `more` that are set, which only some models have.
 
     Refuse values of `fixed` that the solve would refuse, before the pass over the library.
@@ -579,4 +581,5 @@ def _checked(fixed: dict[str, float | None], **more: object) -> dict[str, Any]:
             what = "finite" if name == "mean" else "positive"
             flag = f"--{name.replace('_', '-')}"
             raise OptionError(f"{flag} must be {what}, not {value}; leave it out to have it fitted.")
-    return fixed | {name: value for name, value in more.items() if value is not None}
+    options = {**fixed, **{name: value for name, value in more.items() if value is not None}}
+    return cast(ProcessOptions, options)

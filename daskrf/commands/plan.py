@@ -30,7 +30,7 @@ from daskrf.gp.choice.lengthscale import stand_in
 from daskrf.gp.processes.sampledvariances import samples_for
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.sums.shapes import SumsShape
-from daskrf.gp.sums.sums import Summation, precision_for
+from daskrf.gp.sums.sums import GramStrip, Summation, precision_for
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import LIBRARIES, Making, MemoryNeed, need_of_scores
 from daskrf.kernels import TanimotoMinMax
@@ -387,9 +387,10 @@ def _time_features(
     phi = phi[rng.integers(len(phi), size=_GRAM_ROWS * (_MORE_BITS if bits else 1))]
     y = rng.standard_normal(len(phi))
     exponents = tuple(choose_exponent(y).tolist()) if bits else None
-    options: dict[str, Any] = {"one_bit": bits, "y_exponents": exponents}
-    options["precision"] = precision_for(feature_map, n_labels)
-    statistics = Summation.of_map(feature_map, **options).zero()
+    precision = precision_for(feature_map, n_labels)
+    summation = Summation.of_map(feature_map, one_bit=bits, y_exponents=exponents, precision=precision)
+    statistics = summation.zero()
+    assert not isinstance(statistics, GramStrip)
     statistics.update(phi[:64], y[:64])
     _, seconds = _timed(statistics.update, phi, y)
     note = "of a labelled molecule, besides its features"

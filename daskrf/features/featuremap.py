@@ -27,6 +27,7 @@ from daskrf.arrays import (
     learn_columns,
     refuse_negative,
 )
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.estimators import Transformer
 from daskrf.exports import declared
@@ -726,7 +727,7 @@ def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
     return type(one) is type(other) and first == second
 
 
-def map_key(state: dict[str, Any]) -> str:
+def map_key(state: State) -> str:
     """Return the text that identifies a feature map in statistics, which refuse to mix maps.
 
     The columns that the map was fitted to are left out: they are not known everywhere, and the map refuses

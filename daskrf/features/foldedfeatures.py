@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, Self
 
@@ -124,16 +124,13 @@ class FoldedFeatures(FeatureMap):
         return None if kernel is None else self._folded(kernel)
 
     @property
-    def smaller(self) -> Any:
+    def smaller(self) -> tuple[str, int, Callable[[int], Self]] | None:
         smaller = self._current.smaller
         if smaller is None:
             return None
         what, number, with_number = smaller
 
-        def fewer(n: int) -> FoldedFeatures:
-            return clone(self).set_params(inner=with_number(n))
-
-        return what, number, fewer
+        return what, number, lambda n: clone(self).set_params(inner=with_number(n))
 
     @property
     def n_filled(self) -> int:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +39,7 @@ from daskrf.jobs.tree import Reduction, parents
 from daskrf.kernels import Kernel
 from daskrf.quantities import format_bytes
 from daskrf.storage.model import (
+    Contents,
     find_checkpoint,
     made_once,
     needed_checkpoint,
@@ -68,13 +68,13 @@ class _Rows:
     """Fingerprints of some labels, in label order."""
 
     n_columns: int
-    parts: list[Any]
+    parts: list[sparse.csr_matrix]
 
     def __iadd__(self, other: _Rows) -> _Rows:
         self.parts += other.parts
         return self
 
-    def matrix(self) -> Any:
+    def matrix(self) -> sparse.csr_matrix:
         """Return all fingerprints as one CSR matrix."""
         if len(self.parts) != 1:
             empty = sparse.csr_matrix((0, self.n_columns), dtype=np.uint16)
@@ -87,7 +87,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class Fingerprints(Reduction):
+class Fingerprints(Reduction[LabelledBlock, _Rows, sparse.csr_matrix]):
     """The fingerprints of all labels, stacked row by row."""
 
     n_columns: int
@@ -103,7 +103,7 @@ class Fingerprints(Reduction):
         parts, n_rows = (arrays["data"], arrays["indices"], arrays["indptr"]), len(arrays["indptr"]) - 1
         return _Rows(self.n_columns, [sparse.csr_matrix(parts, shape=(n_rows, self.n_columns))])
 
-    def finalize(self, total: _Rows, rest: Iterator[Any]) -> Any:
+    def finalize(self, total: _Rows, rest: Iterator[_Rows]) -> sparse.csr_matrix:
         return total.matrix()
 
 
@@ -189,7 +189,7 @@ class StoredProducts(KernelMatrix):
         return hash_of([hashlib.sha256(values.data).hexdigest() for values in self._row_parts.values()])
 
     @property
-    def _row_parts(self) -> dict[str, npt.NDArray[Any]]:
+    def _row_parts(self) -> dict[str, npt.NDArray[np.number]]:
         return {name: np.ascontiguousarray(getattr(self.X, name)) for name in ("data", "indices", "indptr")}
 
 
@@ -272,9 +272,16 @@ def kernel_choice(
     def expect(words: str, seconds: float) -> None:
         run.progress.expect(seconds, f"trying {words}")
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
-        options: dict[str, Any] = {"kernel": kernel, "random_state": gp.random_state}
-        choice = choose_kernel(X, y, columns, cache_bytes=gp.cache_bytes, on_progress=expect, **options)
+    def make() -> Contents:
+        choice = choose_kernel(
+            X,
+            y,
+            columns,
+            kernel=kernel,
+            random_state=gp.random_state,
+            cache_bytes=gp.cache_bytes,
+            on_progress=expect,
+        )
         return {}, {"choice": choice.state()}
 
     key = hash_of([*digests, dict(columns), gp.random_state, *kernels])
@@ -301,7 +308,7 @@ class Equations:
     X: Matrix
     y: npt.NDArray[np.float64]
     folder: PurePath
-    start: Any = None
+    start: ExactGP | None = None
     side: npt.NDArray[np.int8] | None = None
 
     @property
@@ -349,7 +356,7 @@ def solve_exact(
     If `columns` (of each kind of fingerprint) are given, the labels determine the kernel. Targets with the
     same kernel, and with the same object as rows, are solved together as far as memory allows.
     """
-    fitted, choices, groups = [], [], dict[Any, list[int]]()
+    fitted, choices, groups = [], [], dict[Hashable, list[int]]()
     run.progress.start("solve", 0, "")
     fits = [
         FitSeconds.of(requested, len(each.y), chooses=columns is not None and each.start is None)
@@ -364,7 +371,10 @@ def solve_exact(
         choice, start = None, target.start
         if columns is not None:
             choice = _choice_of(within, gp, target, columns) if start is None else start.kernel_choice_
-            gp.set_params(kernel=start.kernel if choice is None else choice.kernel)
+            if choice is not None:
+                gp.set_params(kernel=choice.kernel)
+            elif start is not None:
+                gp.set_params(kernel=start.kernel)
             gp.set_params(**_variances(gp, choice, limits=target.side is not None))
         fitted.append(gp)
         choices.append(choice)
@@ -392,7 +402,7 @@ def _choice_of(
     if side is None:
         return choice
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         chosen = choose_with_limits(choice, target.X, target.y, side, random_state=gp.random_state)
         return {}, {"choice": chosen.state()}
 

@@ -30,7 +30,7 @@ from daskrf.models.intervals import residuals_of
 from daskrf.models.labelled import labelled_smiles
 from daskrf.models.models import Model, feature_map_of, need_of_model
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.structures import LEVELS, KnownStructures
+from daskrf.molecules.structures import KnownStructures, level_of
 from daskrf.quantities import amount
 
 Array = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ class Neighbours(NamedTuple):
 
     X: sp.csr_matrix
     y: Array
-    X_test: Any
+    X_test: sp.csr_matrix | None
 
 
 @dataclass
@@ -138,8 +138,7 @@ class ExternalSet:
         """Each target that the set has labels of."""
         smiles, _ = self._training
         (y,) = self.model.arrays("labels")
-        level: Any = self.model.metadata.get("repeats", ["all", "structure"])[1]
-        level = level if level in LEVELS else "structure"
+        level = level_of(self.model.metadata.get("repeats", ["all", "structure"])[1])
         seen: dict[bytes, npt.NDArray[np.bool_]] = {}
         targets = []
         for t in self.reader.target_indices:
@@ -208,10 +207,13 @@ class ExternalSet:
     def predicted(self, each: ExternalTarget) -> HeldOutFit:
         """Return the predictions of the labels of a target, noise included."""
         process, column = process_of(self.model.gp, each.target)
-        kernel: Any = process.kernel
         if isinstance(process, FeatureSpaceGP):
-            process.feature_map_ = feature_map_of(self.model)
-            kernel = process.feature_map_.kernel_
+            feature_map = feature_map_of(self.model)
+            assert feature_map is not None
+            process.feature_map_, kernel = feature_map, feature_map.kernel_
+        else:
+            assert process.kernel is not None
+            kernel = process.kernel
         residuals, link = residuals_of(self.model)[each.target], self.model.link_of(each.target)
         X = self.labels.X[each.rows]
         return HeldOutFit.of(process, X, kernel, column, residuals=residuals, link=link)

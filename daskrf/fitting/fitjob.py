@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
+from daskrf.documents import State
 from daskrf.errors import printable
 from daskrf.fitting.advice import advice_on
-from daskrf.fitting.jointtargets import JointTargets
 from daskrf.fitting.links import NO_LINK, link_of_exact, link_of_library, links_from
 from daskrf.fitting.parts import PARTS, ExactSolve, FeatureSums, values_of_targets
 from daskrf.fitting.training import Training
@@ -23,9 +24,10 @@ from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.processes import ProcessOptions
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
 from daskrf.gp.processes.weightedsum import Process
-from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.job import Job, Need, Report, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.models.classtargets import ClassTarget
 from daskrf.models.intervals import has_residuals, residual_arrays, why_none
@@ -40,6 +42,7 @@ from daskrf.sources.sources import (
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, save_model
+from daskrf.storage.modelmetadata import DescribedTargets, ModelMetadata
 from daskrf.workers.progress import Progress
 
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped", "merged")
@@ -51,7 +54,7 @@ _UNKNOWN = (
 
 
 @dataclass
-class FitJob(Job[Any]):
+class FitJob(Job[Report]):
     """The job of a fit.
 
     Attributes
@@ -69,7 +72,7 @@ class FitJob(Job[Any]):
     """
 
     training: Training
-    made: Callable[..., Any]
+    made: Callable[..., Report]
     output: PurePath = field(init=False)
     sums: Sequence[FeatureSums | ExactSolve] = field(default=(), init=False)
     stored: Model | None = field(default=None, init=False)
@@ -119,7 +122,7 @@ class FitJob(Job[Any]):
             self.training.files.keep()
         return [each.tree(each.precision) for each in self.sums]
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> Report:
         """Solve, and save the model with its sums."""
         training, stored, directions = self.training, self.stored, self.directions
         identity = training.identity
@@ -128,53 +131,61 @@ class FitJob(Job[Any]):
                 n = sum(each["labels"] for each in more)
                 training.cautions.append(f"with {amount(n, 'labels')} that were added since, which stay")
             metadata = self._metadata(stored.gp)
-            described = {name: metadata[name] for name in ("scales", "limits", "repeats")}
-            described |= self._classes(run, stored.gp, stored)
+            described: DescribedTargets = {
+                "scales": metadata["scales"],
+                "limits": metadata["limits"],
+                "repeats": metadata["repeats"],
+            }
+            classes = self._classes(run, stored.gp, stored)
+            if classes is not None:
+                described["classes"] = classes
             _leave(self.output, stored, directions, described, run.progress)
-            classes = described.get("classes", ())
             together = stored.metadata.get("together", "")
-            return replace(self._report(stored.gp, run.seconds, classes, together), was_there=True)
-        held: Sequence[Any] = [None] * len(self.sums)
+            return self._report(stored.gp, run.seconds, classes or [], together, was_there=True)
         if stored is not None:
             what = "fingerprints of" if training.exact else "sums over"
             run.progress.note(f"The model at the output already holds the {what} these labels.")
-            held = [stored.gp] if training.exact else [gp.statistics_ for gp in processes_of(stored.gp)]
-        gp, together = self._solved(run, held)
-        arrays: dict[str, Any] = {**gp.arrays(), "labelled_rows": training.joined.row}
+        gp, together = self._solved(run)
+        arrays: dict[str, npt.NDArray[np.generic]] = {**gp.arrays(), "labelled_rows": training.joined.row}
         arrays["labels"] = training.joined.y
-        if training.joined.side is not None:
+        if training.joined.side is not None and training.joined.bound is not None:
             arrays |= {LIMITS: training.joined.bound, LIMIT_SIDES: training.joined.side}
         if (smiles := smiles_array_of_rows(training.features.store, training.joined.row)) is not None:
-            arrays[SMILES] = smiles
-        metadata = {**self._metadata(gp), "spec_hash": identity, "directions": directions}
-        metadata |= {"together": together} if together else {}
+            arrays[SMILES] = cast(npt.NDArray[np.uint8], smiles)  # or what is read as an array is
+        metadata = self._metadata(gp)
+        metadata["directions"] = directions
+        if together:
+            metadata["together"] = together
         arrays |= residual_arrays(gp, arrays, metadata)
         classes = self._classes(run, gp, None)
-        metadata |= classes
+        if classes is not None:
+            metadata["classes"] = classes
         save_model(self.output, arrays, metadata)
         run.progress.finish()
-        return self._report(gp, run.seconds, classes.get("classes", ()), together)
+        return self._report(gp, run.seconds, classes or [], together)
 
-    def _solved(self, run: Run, held: Sequence[Any]) -> tuple[Process | SeparateGP, str]:
+    def _solved(self, run: Run) -> tuple[Process | SeparateGP, str]:
         """Return the process, and for several targets of an exact one how they are modelled, in words."""
-        solved: list[Any] = []
-        for each, sums in zip(self.sums, held, strict=True):
-            result = each.solve(run, sums, self._options_of(each))
-            if isinstance(result, JointTargets):
-                return result.gp, result.words
-            solved.append(result)
+        earlier = None if self.stored is None else self.stored.gp
+        solved: list[FeatureSpaceGP] = []
+        for number, each in enumerate(self.sums):
+            if isinstance(each, ExactSolve):
+                joint = each.solve(run, earlier)
+                return joint.gp, joint.words
+            sums = None if earlier is None else processes_of(earlier)[number].statistics_
+            solved.append(each.solve(run, sums, self._options_of(each)))
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
         return gp, ""
 
-    def _classes(self, run: Run, gp: Process | SeparateGP, stored: Model | None) -> dict[str, Any]:
+    def _classes(self, run: Run, gp: Process | SeparateGP, stored: Model | None) -> list[State | None] | None:
         """Return the classes of each target, with their links, if some target is two classes.
 
         Those of the model `stored` stay if their words are the same, since its labels are, too.
         """
         training, joined = self.training, self.training.joined
         if not any(joined.classes):
-            return {} if stored is None or not any(stored.classes) else {"classes": []}
-        states: list[dict[str, Any] | None] = []
+            return None if stored is None or not any(stored.classes) else []
+        states: list[State | None] = []
         for t, words in enumerate(joined.classes):
             there = np.isfinite(joined.y[:, t])
             y = joined.y[there, t]
@@ -192,9 +203,9 @@ class FitJob(Job[Any]):
             else:
                 training.cautions.append(f"{printable(joined.names[t], 60)}: {NO_LINK}")
             states.append(ClassTarget(words, int(y.sum()), len(y), link).state())
-        return {"classes": states}
+        return states
 
-    def _options_of(self, sums: FeatureSums | ExactSolve) -> dict[str, object]:
+    def _options_of(self, sums: FeatureSums) -> ProcessOptions:
         """Return the options of some targets, with the noise variances fitted together with a metric."""
         training, choice = self.training, self.training.choice
         if not isinstance(choice, MetricChoice) or training.request.fixed["noise_variance"] is not None:
@@ -202,7 +213,7 @@ class FitJob(Job[Any]):
         noise = choice.noise_variances(y for _, y in values_of_targets(training.joined))
         return {**training.options, "noise_variance": noise and [noise[t] for t in sums.targets]}
 
-    def _metadata(self, gp: Process | SeparateGP) -> dict[str, Any]:
+    def _metadata(self, gp: Process | SeparateGP) -> ModelMetadata:
         """Return what the model stores besides its arrays; see `Model`."""
         training, joined = self.training, self.training.joined
         store = training.features.store
@@ -224,6 +235,7 @@ class FitJob(Job[Any]):
             "map": None if training.exact else training.features.feature_map.state(),
             "search": training.search,
             "choices": self._choices(gp),
+            "spec_hash": training.identity,
         }
 
     def _choices(self, gp: Process | SeparateGP) -> list[str | None]:
@@ -232,7 +244,15 @@ class FitJob(Job[Any]):
             return [None if choice is None else str(choice) for choice in kernel_choices(gp)]
         return [] if self.training.choice is None else [str(self.training.choice)]
 
-    def _report(self, gp: Process | SeparateGP, seconds: float, classes: Sequence[Any], together: str) -> Any:
+    def _report(
+        self,
+        gp: Process | SeparateGP,
+        seconds: float,
+        classes: Sequence[State | None],
+        together: str,
+        *,
+        was_there: bool = False,
+    ) -> Report:
         training, joined, choice = self.training, self.training.joined, self.training.choice
         names = [printable(name, 60) for name in joined.names]
         solved = [(each.kernel.words(), each.words()) for each in processes_of(gp) if each.kernel]
@@ -283,6 +303,7 @@ class FitJob(Job[Any]):
             map_choice=choice if isinstance(choice, MapChoice) else None,
             metric=choice if isinstance(choice, MetricChoice) else None,
             classes=tuple(state and ClassTarget.from_state(state) for state in classes),
+            was_there=was_there,
         )
 
 
@@ -290,7 +311,7 @@ def _leave(
     output: PurePath,
     stored: Model,
     directions: dict[str, str],
-    described: dict[str, Any],
+    described: DescribedTargets,
     progress: Progress,
 ) -> None:
     """Leave a model as it is, except for what has changed in directions and descriptions of its targets.
@@ -302,7 +323,8 @@ def _leave(
     changed = any(stored.metadata.get(name) != value for name, value in described.items())
     if lacks or changed or directions != stored.directions:
         there = load_model(output)
-        metadata, arrays = {**there.metadata, **described}, there.arrays
+        metadata: ModelMetadata = {**there.of_model, **described}
+        arrays = there.arrays
         arrays |= residual_arrays(stored.gp, arrays, metadata) if lacks else {}
         save_model(output, arrays, redirected(metadata, arrays["labels"], directions))
     if lacks:
@@ -320,7 +342,7 @@ def kernel_choices(gp: Process | SeparateGP) -> tuple[KernelChoice | None, ...]:
     return tuple(each.kernel_choice_ for each in processes_of(gp) if isinstance(each, ExactGP))
 
 
-def _stored(output: PurePath, spec: dict[str, Any], identity: str) -> Model | None:
+def _stored(output: PurePath, spec: Mapping[str, object], identity: str) -> Model | None:
     """Return an earlier model of the same labels and features, or None. Refuse any other model.
 
     A model to which labels were added later counts as the same if its options are the same.

@@ -20,21 +20,24 @@ import numpy.typing as npt
 
 from daskrf.arrays import Matrix
 from daskrf.estimators import clone
+from daskrf.features.featuremap import FeatureMap
 from daskrf.fitting.exactsolve import Equations, FitSeconds, kernel_choice, solve_exact
 from daskrf.fitting.links import link_of_exact, link_of_features, links_from
 from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.choice.metricchoice import choose_metric, with_kernel
 from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.processes import ProcessOptions
 from daskrf.gp.sums.chunks import sum_rows
 from daskrf.gp.sums.folds import Folds
 from daskrf.gp.sums.statistics import Precision
+from daskrf.gp.sums.sums import Statistics
 from daskrf.gp.validation.errordistribution import ErrorDistribution, error_distribution
 from daskrf.gp.validation.intervals import MOST_MOLECULES, residuals_of_rows, studentized_residuals
 from daskrf.gp.validation.probability import ProbabilityLink
 from daskrf.jobs.job import Run
 from daskrf.kernels import Kernel
 from daskrf.kernels.metric import MetricGaussian
-from daskrf.storage.model import Saved, made_once
+from daskrf.storage.model import Contents, Saved, made_once
 from daskrf.storage.stores.store import hash_of
 
 Array = npt.NDArray[np.float64]
@@ -117,7 +120,7 @@ class HeldOutFit:
         mean, std, hyperparameters = arrays["mean"], arrays["std"], meta["hyperparameters"]
         return cls(mean, std, hyperparameters, meta["kernel"], cautions, residuals, probability)
 
-    def to_save(self) -> tuple[dict[str, Array], dict[str, Any]]:
+    def to_save(self) -> Contents:
         """Return arrays and JSON values for a file."""
         meta = {"hyperparameters": self.hyperparameters, "kernel": self.kernel, "cautions": self.cautions}
         arrays = {"mean": self.mean, "std": self.std, "residuals": self.residuals}
@@ -255,12 +258,12 @@ class FeaturesHeldOut(Process):
     learned from all labels would also know those left out.
     """
 
-    feature_map: Any
-    options: Mapping[str, Any]
+    feature_map: FeatureMap
+    options: ProcessOptions
     learns_metric: bool = False
     precision: Precision = "double"
     side: npt.NDArray[np.int8] | None = None  # of limits among the labels
-    _sums: list[Any] = field(default_factory=list)
+    _sums: list[Statistics] = field(default_factory=list)
 
     @property
     def spec(self) -> dict[str, object]:
@@ -278,7 +281,7 @@ class FeaturesHeldOut(Process):
         measured = self._measured(training)
         X, y, seed = self.X[measured], self.y[measured], self.feature_map.seed_
         choice = choose_metric(X, y, random_state=seed)
-        learned, options = with_kernel(self.feature_map, choice.kernel).fit(X), dict(self.options)
+        learned, options = with_kernel(self.feature_map, choice.kernel).fit(X), self.options.copy()
         if options["noise_variance"] is None:
             options["noise_variance"] = choice.noise_variances([y])
         with_metric = replace(self, feature_map=learned, options=options, learns_metric=False)
@@ -297,18 +300,23 @@ class FeaturesHeldOut(Process):
         training, rows = folds.rows(fold)
         return self._fitted(total, training, rows)
 
-    def _sum(self, rows: Rows) -> object:
+    def _sum(self, rows: Rows) -> Statistics:
         """Return the sums over some rows; all can be added."""
-        options: dict[str, Any] = {"n_components": None, "precision": self.precision}
-        options["exponents"] = choose_exponent(self.y[self._measured(np.arange(len(self.y))), None])
-        options["side"] = None if self.side is None else self.side[rows]
-        return sum_rows(self.X[rows], self.y[rows, None], self.feature_map, **options)
+        return sum_rows(
+            self.X[rows],
+            self.y[rows, None],
+            self.feature_map,
+            n_components=None,
+            exponents=choose_exponent(self.y[self._measured(np.arange(len(self.y))), None]),
+            precision=self.precision,
+            side=None if self.side is None else self.side[rows],
+        )
 
     def _measured(self, rows: Rows) -> Rows:
         """Return those of some rows whose labels were measured."""
         return rows if self.side is None else rows[self.side[rows] == 0]
 
-    def _fitted(self, statistics: Any, training: Rows, rows: Rows) -> HeldOutFit:
+    def _fitted(self, statistics: Statistics, training: Rows, rows: Rows) -> HeldOutFit:
         gp, link = gp_for(self.feature_map, **self.options), None
         gp.fit_statistics(statistics, self.feature_map)
         residuals, kernel = None, self.feature_map.kernel_

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Protocol, Self, TypeGuard, TypeVar
 
 import dask
 import dask.array as da
 import numpy as np
+import numpy.typing as npt
 from dask.base import tokenize
 from dask.delayed import Delayed
 
@@ -18,13 +19,15 @@ from daskrf.features.featuremap import FeatureMap, check_feature_map
 from daskrf.fitting.totals import LabelledBlock, Sums
 from daskrf.gp import Summation, choose_exponent, enough_precision
 from daskrf.gp.sums.statistics import Precision
-from daskrf.gp.sums.sums import precision_for
+from daskrf.gp.sums.sums import SummationOptions, precision_for
 from daskrf.jobs.tree import lazy
 from daskrf.kernels import Kernel
 from daskrf.sources.mapreference import MapReference
 
+_Data = TypeVar("_Data")
 
-def featurize_array(rows: MatrixLike, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
+
+def featurize_array(rows: object, feature_map: FeatureMap, *, dtype: str = "bits") -> da.Array:
     """Map a lazy array of fingerprints to a lazy Dask array of features; see `daskrf.featurize`."""
     array = _as_dask(rows)
     if not isinstance(array, da.Array):
@@ -55,7 +58,7 @@ def featurize_array(rows: MatrixLike, feature_map: FeatureMap, *, dtype: str = "
     )
 
 
-def _block_features(block: Any, reference: MapReference, dtype: str) -> np.ndarray:
+def _block_features(block: MatrixLike, reference: MapReference, dtype: str) -> np.ndarray:
     feature_map = reference.feature_map
     if dtype == "bits":
         return feature_map.transform_bits(block)
@@ -152,18 +155,18 @@ def _summation(
     exponents = None
     if one_bit:
         exponents = _exponents(targets) if y_exponents is None else tuple(y_exponents)
-    kind: dict[str, Any] = {"one_bit": one_bit, "y_exponents": exponents}
+    kind: SummationOptions = {"one_bit": one_bit, "y_exponents": exponents}
     n_targets = targets.shape[1]
     if feature_map is None:
-        enough = enough_precision(phi.shape[0], n_components)
-        return Summation(n_components, n_targets, precision=precision or enough, **kind)
+        kind["precision"] = precision or enough_precision(phi.shape[0], n_components)
+        return Summation(n_components, n_targets, **kind)
     if phi.dtype == np.float16:
         feature_map.check_dtype("float16")
-    enough = precision_for(feature_map, phi.shape[0])
-    return Summation.of_map(feature_map, n_targets, precision=precision or enough, **kind)
+    kind["precision"] = precision or precision_for(feature_map, phi.shape[0])
+    return Summation.of_map(feature_map, n_targets, **kind)
 
 
-def _targets(phi: da.Array, y: Any) -> da.Array | np.ndarray:
+def _targets(phi: da.Array, y: da.Array | npt.ArrayLike | None) -> da.Array | np.ndarray:
     """Return the targets as (n, T), chunked like the rows of `phi` if they are lazy."""
     if np.isnan(phi.shape[0]):
         raise InputError("The number of rows is unknown; call phi.compute_chunk_sizes() first.")
@@ -252,7 +255,7 @@ def kernel_matrix(kernel: Kernel, X: MatrixLike, Y: MatrixLike | None = None) ->
     )
 
 
-def _kernel_block(x: list[Any], y: list[Any], kernel: Kernel) -> np.ndarray:
+def _kernel_block(x: list[MatrixLike], y: list[MatrixLike], kernel: Kernel) -> np.ndarray:
     (left,), (right,) = x, y
     return kernel(left, right)
 
@@ -271,7 +274,7 @@ def _row_blocks(X: MatrixLike) -> da.Array:
     return da.from_delayed(_shared(array, "rows"), array.shape, dtype, meta=np.empty((0, 0), dtype))
 
 
-def _shared(value: Any, prefix: str) -> Delayed:
+def _shared(value: object, prefix: str) -> Delayed:
     """Return a graph node, named by what it holds, that each worker fetches once."""
     return dask.delayed(value, name=f"{prefix}-{tokenize(value)}", traverse=False)
 
@@ -290,7 +293,24 @@ def _whole_rows(array: da.Array, what: str = "fingerprints") -> da.Array:
     return array.rechunk({1: -1})
 
 
-def _as_dask(data: Any) -> Any:
+class _Frame(Protocol):
+    """A DataFrame of Dask, or a column of one."""
+
+    ndim: int
+    name: str
+    dtype: object
+    dtypes: Mapping[str, object]
+
+    def astype(self, dtype: npt.DTypeLike) -> Self: ...
+
+    def to_dask_array(self) -> da.Array: ...
+
+
+def _is_frame(data: object) -> TypeGuard[_Frame]:
+    return hasattr(data, "to_dask_array")
+
+
+def _as_dask(data: _Data) -> _Data | da.Array:
     """Return a DataArray of xarray as the array that it holds, a DataFrame of Dask as a Dask array.
 
     Anything else is unchanged.
@@ -302,16 +322,18 @@ def _as_dask(data: Any) -> Any:
     """
     if hasattr(data, "dims") and hasattr(data, "data") and hasattr(data, "coords"):
         return data.data
-    if not hasattr(data, "to_dask_array"):
+    if not _is_frame(data):
         return data
     kinds = dict(data.dtypes) if data.ndim == 2 else {data.name: data.dtype}
-    plain = {name: getattr(kind, "numpy_dtype", kind) for name, kind in kinds.items()}
-    for name, kind in plain.items():
-        if not isinstance(kind, np.dtype) or kind.kind not in "buif":
+    plain: dict[str, np.dtype[np.generic]] = {}
+    for name, kind in kinds.items():
+        of_numpy: object = getattr(kind, "numpy_dtype", kind)
+        if not isinstance(of_numpy, np.dtype) or of_numpy.kind not in "buif":
             raise InputError(
-                f"The column {name!r} of the dask DataFrame holds {kinds[name]}, not numbers; of SMILES, "
+                f"The column {name!r} of the dask DataFrame holds {kind}, not numbers; of SMILES, "
                 "daskrf.SmilesFingerprints makes fingerprints."
             )
+        plain[name] = of_numpy
     # Types of pandas or Arrow may have missing values, which only floats can show.
     lacks = any(plain[name] is not kinds[name] for name in kinds)
     common = np.result_type(*plain.values(), *([np.float64] if lacks else []))

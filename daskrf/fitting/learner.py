@@ -21,6 +21,7 @@ from scipy import sparse
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.estimators import clone
 from daskrf.features import FeatureMap, from_state
@@ -34,7 +35,7 @@ from daskrf.sources.sources import FeatureSource, FingerprintSource, most_nonzer
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.integrity import as_damage
 from daskrf.storage.kinds import kind_of
-from daskrf.storage.model import load_model, made_once
+from daskrf.storage.model import Contents, load_model, made_once
 from daskrf.storage.stores.featurestore import FeatureStore
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
@@ -148,7 +149,7 @@ def _learned(
         raise made_with_others(run.output, differing)
     key = hash_of([store.spec_hash, feature_map.state()])
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # reports include the map's cautions
             return {}, {"map": _fitted(run, feature_map, store, need).state()}
@@ -156,7 +157,7 @@ def _learned(
     return from_state(made_once(run.work / f"map-of-library-{key[:16]}", key, make).metadata["map"])
 
 
-def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
+def _planned(output: PurePath) -> tuple[str, State] | None:
     """Return the fingerprint store's spec hash and the map's state that an output was made from, or None."""
     kind = kind_of(output, missing_ok=True)
     if kind == "features":
@@ -169,7 +170,7 @@ def _planned(output: PurePath) -> tuple[str, dict[str, Any]] | None:
         return metadata["spec"]["source"], metadata["map"]
 
 
-def _unfitted(source: str, state: dict[str, Any]) -> dict[str, object]:
+def _unfitted(source: str, state: State) -> dict[str, object]:
     """Return the parts of a map's specification that do not follow from the rows."""
     return {"source": source, "map": {name: state[name] for name in ("class", "version", "parameters")}}
 

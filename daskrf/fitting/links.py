@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from daskrf import seeds
 from daskrf.arrays import Matrix
 from daskrf.estimators import clone
+from daskrf.features.featuremap import FeatureMap
 from daskrf.fitting.exactsolve import Equations, solve_exact
 from daskrf.fitting.totals import of_labels
 from daskrf.gp.processes.exact import ExactGP
@@ -20,7 +20,7 @@ from daskrf.gp.sums.folds import equal_rows
 from daskrf.gp.validation.probability import ProbabilityLink, fit_link, without_own_label
 from daskrf.jobs.job import Run
 from daskrf.sources.sources import Source
-from daskrf.storage.model import made_once
+from daskrf.storage.model import Contents, made_once
 from daskrf.storage.stores.store import hash_of
 
 Array = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ def link_of_exact(run: Run, gp: ExactGP, folder: PurePath) -> ProbabilityLink:
         mean, std = without_own_label(y, mean, std, float(gp.noise_variance_[0]), groups)
         return fit_link(mean, std, y > 0.5)
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         words = seeds.words(gp.random_state, "fit/link", int(groups.max()) + 1)
         left = (words % np.uint64(_PARTS) == 0)[groups]
         rest: ExactGP = clone(gp).set_params(
@@ -107,23 +107,26 @@ def link_of_library(
     order = np.argsort(seeds.words(0, "fit/link", len(sizes)), kind="stable")
     order = order[sizes[order] > 0]
     n_partitions = 1 + int(np.searchsorted(np.cumsum(sizes[order]), _MOST))
-    means, stds, numbers = [], [], []
+    means: list[npt.NDArray[np.float64]] = []
+    stds: list[npt.NDArray[np.float64]] = []
+    numbers: list[npt.NDArray[np.int64]] = []
     for p in np.sort(order[:n_partitions]).tolist():
         low, high = np.searchsorted(rows, bounds[p : p + 2]).tolist()
         labelled = rows[low : min(high, low + _MOST)]
         for whole in source.blocks(p, np.unique(labelled)):
             for block in of_labels(replace(whole, fingerprints=None), labelled, low):
-                options: dict[str, Any] = {"target": target, "diagonal": block.diagonal}
-                mean, std = process.predict(block.phi, return_std=True, of="f", **options)
+                mean, std = process.predict(
+                    block.phi, return_std=True, of="f", target=target, diagonal=block.diagonal
+                )
                 means.append(mean)
                 stds.append(std)
                 numbers.append(block.rows)
-    mean, std, number = (np.concatenate(parts) for parts in (means, stds, numbers))
+    mean, std, number = np.concatenate(means), np.concatenate(stds), np.concatenate(numbers)
     noise_variance = float(process.noise_variance_[target])
     mean, std = without_own_label(y[number], mean, std, noise_variance, rows[number])
     return fit_link(mean, std, y[number] > 0.5)
 
 
-def links_from(feature_map: Any) -> bool:
+def links_from(feature_map: FeatureMap) -> bool:
     """Return whether the features of a map leave nothing out of their kernel, as a link of theirs needs."""
     return feature_map.projected_kernel is None

@@ -17,6 +17,7 @@ from scipy import sparse
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import resized
@@ -39,12 +40,13 @@ from daskrf.gp.choice.metricchoice import (
     metric_bytes,
     with_kernel,
 )
+from daskrf.gp.processes.processes import ProcessOptions
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import peak
 from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.sources.sources import most_nonzeros, planned_rows, positions, row_numbers
 from daskrf.storage.labels import JoinedLabels
-from daskrf.storage.model import made_once
+from daskrf.storage.model import Contents, made_once
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
@@ -64,9 +66,9 @@ def found_map(
     requested: FeatureMap | AutoMap,
     store: FingerprintStore,
     joined: JoinedLabels,
-    options: Mapping[str, Any],
+    options: ProcessOptions,
     used: Callable[[FeatureMap], FeatureMap],
-    earlier: Mapping[str, Any] | None = None,
+    earlier: State | None = None,
 ) -> tuple[FeatureMap, Search, dict[str, object]]:
     """Return the map that the labels determine, what was tried, and the record of it for the model.
 
@@ -88,7 +90,7 @@ def found_map(
     as_used = used(requested.stand_in if isinstance(requested, AutoMap) else stand_in(requested)).state()
     key = hash_of([store.spec_hash, joined.digest, state, as_used, dict(options)])
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         return {}, {"search": {"key": key, **_searched(run, requested, store, joined, options, used).state()}}
 
     if earlier is None or earlier["key"] != key:
@@ -184,7 +186,7 @@ def labelled_sample(
         Task(f"{name}-{group[0]}", ({p: pieces[p] for p in group},), sum(n_kept[p] for p in group))
         for group in groups
     )
-    fingerprints: dict[int, Any] = {}
+    fingerprints: dict[int, sparse.csr_matrix] = {}
     submit(read, tasks, run.client, run.progress, lambda _, result: fingerprints.update(result))
     run.progress.finish()
     whole = sparse.vstack([fingerprints[p] for p in sorted(fingerprints)], format="csr")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,11 @@ from daskrf.models.labelled import library_of_model, smiles_of_rows
 from daskrf.models.models import Model
 from daskrf.models.toolkits import check_toolkit
 from daskrf.molecules import Fingerprinter, FingerprintSpec
-from daskrf.molecules.structures import LEVELS, same_names
+from daskrf.molecules.structures import level_of, same_names
 from daskrf.quantities import listed
 from daskrf.storage.labels import join_labels, match_labels
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
+from daskrf.storage.stores.rowstore import RowStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.columns import smiles_position
 from daskrf.tables.values.classes import ClassWords
@@ -119,7 +120,9 @@ class NewLabels:
     @property
     def digest(self) -> str:
         """The same for the same labels, whichever file they came from."""
-        limits = [] if self.side is None else [_plain(self.bound), self.side.tolist()]
+        limits: list[object] = []
+        if self.side is not None and self.bound is not None:
+            limits = [_plain(self.bound), self.side.tolist()]
         return hash_of([self.smiles, _plain(self.y), *limits])
 
     @property
@@ -136,14 +139,21 @@ class NewLabels:
             return None, None
         return self.bound[rows, target], self.side[rows, target]
 
-    def where(self, rows: npt.NDArray[np.intp]) -> dict[str, Any]:
+    def where(self, rows: npt.NDArray[np.intp]) -> LimitFields:
         """Return the limits of some labels, as fields."""
         if self.side is None or self.bound is None:
             return {}
         return {"bound": self.bound[rows], "side": self.side[rows]}
 
 
-def _plain(values: Any) -> list[list[float | None]]:
+class LimitFields(TypedDict, total=False):
+    """The fields of `NewLabels` that hold limits; none if all labels are values."""
+
+    bound: npt.NDArray[np.float64]
+    side: npt.NDArray[np.int8]
+
+
+def _plain(values: npt.NDArray[np.float64]) -> list[list[float | None]]:
     """Return numbers for JSON, None for NaN."""
     return [[None if math.isnan(v) else v for v in row] for row in values.tolist()]
 
@@ -268,8 +278,7 @@ class LabelReader:
     def _molecules(self, labels: Labels) -> npt.NDArray[np.int64]:
         """Return the number of the molecule of each label, by the rule of the fit for equal molecules."""
         key = self.model.metadata.get("repeats", ["all", "structure"])[1]
-        level: Any = key if key in LEVELS else "structure"
-        names = same_names(labels.keys.to_pylist(), level)
+        names = same_names(labels.keys.to_pylist(), level_of(key))
         return np.unique(names, return_inverse=True)[1].astype(np.int64)[labels.index]
 
     def _one_of_each(self, new: NewLabels, repeats: str) -> NewLabels:
@@ -403,15 +412,17 @@ class LabelReader:
         values[:, self.target_indices] = y
         return values
 
-    def _limits(self, bound: Any, side: Any) -> dict[str, Any]:
+    def _limits(
+        self, bound: npt.NDArray[np.float64] | None, side: npt.NDArray[np.int8] | None
+    ) -> LimitFields:
         """Return limits and sides with a column for each target of the model, as fields."""
-        if side is None:
+        if side is None or bound is None:
             return {}
         sides = np.zeros((len(side), len(self.model.targets)), np.int8)
         sides[:, self.target_indices] = side
         return {"bound": self._of_all_targets(bound), "side": sides}
 
-    def _library(self) -> Any:
+    def _library(self) -> RowStore:
         """Return the library that IDs are looked up in."""
         if self.library is not None:
             return FingerprintStore.open(as_path(self.library))

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from daskrf.gp import choose_exponent, gp_for
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.processes import ProcessOptions
 from daskrf.gp.processes.separate import SeparateGP, processes_of
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.gp.solve.roundoff import CoarseSumsError
@@ -94,7 +95,7 @@ class FeatureSums:
     features: FeatureSource | FingerprintSource
     targets: tuple[int, ...]
     files: LabelFiles
-    spec: dict[str, Any]
+    spec: Mapping[str, object]
 
     @functools.cached_property
     def cut(self) -> Cut:
@@ -111,7 +112,7 @@ class FeatureSums:
         """Whether the bits of the labelled rows stay in memory until all roots are made."""
         return self.cut.n_roots > 1 and self.features.bits and isinstance(self.features, FingerprintSource)
 
-    def solve(self, run: Run, statistics: Statistics | None, options: dict[str, Any]) -> FeatureSpaceGP:
+    def solve(self, run: Run, statistics: Statistics | None, options: ProcessOptions) -> FeatureSpaceGP:
         """Return the process of the targets; sum again more precisely if rounding could change it.
 
         Without `statistics`, the sums of the tree are used.
@@ -185,7 +186,7 @@ class ExactSolve:
 
     features: FeatureSource | FingerprintSource
     files: LabelFiles
-    spec: dict[str, Any]
+    spec: Mapping[str, object]
     exact: ExactGP
     columns: Mapping[str, tuple[int, int]] | None
     targets: tuple[int, ...] = ()
@@ -205,7 +206,7 @@ class ExactSolve:
         rows = Fingerprints(self.features.store.n_columns)
         return Tree([Root(rows, chunk, folder / "fingerprints", key)], self.cut.groups, self.cut.rows, PARTS)
 
-    def solve(self, run: Run, earlier: Process | SeparateGP | None, options: dict[str, Any]) -> JointTargets:
+    def solve(self, run: Run, earlier: Process | SeparateGP | None) -> JointTargets:
         """Return the process, or that of several targets; start from an earlier one if given."""
         joined = self.files.joined
         X: Matrix = self.tree(self.precision).result() if earlier is None else labelled_rows(earlier, joined)
@@ -214,7 +215,8 @@ class ExactSolve:
         targets = []
         for t in range(len(joined.names)):
             labels = joined.of_target(t)
-            start: Any = starts[t] if starts else None
+            start = starts[t] if starts else None
+            assert start is None or isinstance(start, ExactGP)
             there = joined.has_label[:, t]
             if start is None and there.tobytes() not in rows:
                 rows[there.tobytes()] = X[there]
@@ -226,7 +228,7 @@ class ExactSolve:
         return model_together(run, self.exact, solved, joined, X, together=self.together)
 
 
-def labelled_rows(gp: Any, joined: JoinedLabels) -> object:
+def labelled_rows(gp: Process | SeparateGP, joined: JoinedLabels) -> sparse.csr_matrix:
     """Return the fingerprints of all labels from an exact process that was fitted to them."""
     first = joined.has_label.argmax(axis=1)
     if isinstance(gp, CoregionalizedGP):

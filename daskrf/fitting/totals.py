@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import Matrix, NamedArrays
 from daskrf.files.backend import as_path
 from daskrf.gp.sums.limitrows import LimitRows
-from daskrf.gp.sums.sums import GramStrip, Summation, assemble
+from daskrf.gp.sums.statistics import SufficientStatistics
+from daskrf.gp.sums.sums import GramStrip, Statistics, Summation, assemble
+from daskrf.gp.sums.sums import Sums as PartialSums
 from daskrf.jobs.memory import block_rows
 from daskrf.jobs.tree import Reduction
 from daskrf.models.joinedlabels import kept_arrays, kept_limits
@@ -36,36 +39,37 @@ class LabelledBlock(NamedTuple):
     `limits` are the rows whose labels are limits, which are not among the others.
     """
 
-    phi: Any
+    phi: Matrix
     y: npt.NDArray[np.float64]
     diagonal: npt.NDArray[np.float64] | None
     limits: LimitRows | None = None
 
 
 @dataclass(frozen=True)
-class Sums(Reduction):
+class Sums(Reduction[LabelledBlock, PartialSums, Statistics]):
     """Reduction of labelled blocks by a `Summation`."""
 
     summation: Summation
     name: str = "fit"
 
-    def zero(self) -> Any:
+    def zero(self) -> PartialSums:
         return self.summation.zero()
 
-    def add(self, total: Any, block: LabelledBlock) -> None:
-        if self.summation.columns is None:
-            total.update(block.phi, block.y, block.diagonal)
-            if block.limits is not None:
-                total.add_limits(block.limits)
-        else:
-            total.update(block.phi)
+    def add(self, total: PartialSums, block: LabelledBlock) -> None:
+        total.update(block.phi, block.y, block.diagonal)
+        if block.limits is not None and isinstance(total, SufficientStatistics):
+            total.add_limits(block.limits)
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Any:
+    def restore(self, arrays: NamedArrays) -> PartialSums:
         return self.summation.restore(arrays)
 
-    def finalize(self, total: Any, rest: Iterator[GramStrip]) -> Any:
+    def finalize(self, total: PartialSums, rest: Iterator[PartialSums]) -> Statistics:
         """Assemble the strips, if the Gram matrix was summed in strips."""
-        return total if self.summation.gram else assemble(total, rest)
+        assert not isinstance(total, GramStrip)
+        if self.summation.gram:
+            return total
+        assert isinstance(total, SufficientStatistics)
+        return assemble(total, cast(Iterator[GramStrip], rest))
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,11 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from distributed import Client
 
+from daskrf.documents import State
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.estimators import clone
 from daskrf.features import FeatureMap, default_map
@@ -32,7 +33,7 @@ from daskrf.gp.choice.lengthscale import stand_in
 from daskrf.gp.choice.mapchoice import AutoMap, MapChoice
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.priordraws import map_of
-from daskrf.gp.processes.processes import PROCESSES
+from daskrf.gp.processes.processes import PROCESSES, ProcessOptions
 from daskrf.gp.sums.sums import precision_for
 from daskrf.jobs.job import Need, Run
 from daskrf.jobs.memory import Making, MemoryNeed
@@ -118,7 +119,7 @@ class FitRequest:
     any_key: bool = False
     poses: bool = False
     fixed: Mapping[str, float | None]
-    options: Mapping[str, Any]
+    options: ProcessOptions
     direction: str | Mapping[str, str] | None = None
     confirmed: bool = False
     exact: ExactGP | None = None
@@ -206,13 +207,13 @@ class Training:
     exact: ExactGP | None = field(init=False)
     kernel: Kernel | None = field(init=False)
     feature_map: FeatureMap | AutoMap | None = field(init=False)
-    options: dict[str, Any] = field(init=False)
+    options: ProcessOptions = field(init=False)
     files: LabelFiles = field(init=False)
     groups: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
     directions: dict[str, str] = field(init=False)
     choice: Search | None = field(init=False)
-    search: dict[str, Any] | None = field(init=False)
-    spec: dict[str, Any] = field(init=False)
+    search: State | None = field(init=False)
+    spec: State = field(init=False)
     words: str = field(init=False)
     cautions: list[str] = field(init=False)
 
@@ -271,7 +272,7 @@ class Training:
         """Join the labels, check that there is memory for the sums, and only then fit the map."""
         request = self.request
         check_output(request.output, "model")
-        self.exact, self.kernel, self.options = request.exact, request.kernel, dict(request.options)
+        self.exact, self.kernel, self.options = request.exact, request.kernel, request.options.copy()
         self.feature_map, self.choice, self.search, self.cautions = request.feature_map, None, None, []
         rows = self.molecules.open(run, request)
         self.features, self.reading, self.id_column = rows.features, rows.reading, rows.id_column

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
-_held: dict[str, tuple[Hashable, Any]] = {}
+_held: dict[str, tuple[Hashable, Any]] = {}  # the type of an object is that of its `make`
 
 
 def held(what: str, key: Hashable, make: Callable[[], Value]) -> Value:

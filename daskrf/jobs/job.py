@@ -10,11 +10,11 @@ import functools
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from distributed import Client
 
@@ -174,7 +174,7 @@ class Run:
                 n_bytes = need.disk.whole if self.share.whole else self.share.part_of(need.disk.shards)
                 check_disk(need.disk.path, n_bytes, need.disk.what)
 
-    def agree(self, spec: dict[str, Any]) -> None:
+    def agree(self, spec: Mapping[str, object]) -> None:
         """Check that all shares of the job have the same specification, for jobs without a plan in a store.
 
         Raises
@@ -269,7 +269,7 @@ def _clear(folder: PurePath) -> None:
 
 
 @contextmanager
-def _logged(job: Job[Any], share: Share, client: Client | None, progress: Progress) -> Iterator[Recorded]:
+def _logged(job: Job[Report], share: Share, client: Client | None, progress: Progress) -> Iterator[Recorded]:
     """Yield a `Progress` that also writes a run log; a run refused before any work leaves no files."""
     work = work_folder(job.output)
     with file_errors("read", job.output):

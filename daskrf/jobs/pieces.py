@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 from distributed import Client
 
@@ -65,12 +65,13 @@ class Maker(Protocol):
 
 def opened(kind: type[AnyStore], path: str, spec_hash: str) -> AnyStore:
     """Return the store at `path`, which must have this `spec_hash`; its plan is read once per worker."""
-    store: AnyStore = _opened(cast(Hashable, kind), path, spec_hash)
+    store = _opened(cast(Hashable, kind), path, spec_hash)
+    assert isinstance(store, kind)
     return store
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(kind: Any, path: str, spec_hash: str) -> Any:
+def _opened(kind: type[Store], path: str, spec_hash: str) -> Store:
     store = kind.open(as_path(path))
     if store.spec_hash != spec_hash:
         raise StoreError(f"{path} was replaced during the run; run the same command again.")

@@ -11,10 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from distributed import Client
 
@@ -198,7 +197,7 @@ WHOLE = Share()
 shard_of = Shard.of
 
 
-def agree(share: Share, path: PurePath, spec: dict[str, Any]) -> None:
+def agree(share: Share, path: PurePath, spec: Mapping[str, object]) -> None:
     """Write `spec` to the file `path` for the other shards of a job, or refuse to go on if it differs.
 
     A whole run does not write the file, but compares `spec` with that of earlier shards.

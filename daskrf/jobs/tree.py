@@ -15,17 +15,19 @@ For scripts, `lazy` offers the same tree as a lazy Dask graph, without checkpoin
 from __future__ import annotations
 
 import functools
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 import dask
 import numpy as np
 from dask.delayed import Delayed
 from distributed import Client
 
+from daskrf.arrays import NamedArrays
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.files.backend import absolute, backend
 from daskrf.jobs.pieces import submit
@@ -48,7 +50,12 @@ class Partial(Protocol):
         """Return the arrays that `Reduction.restore` needs."""
 
 
-class Reduction(ABC):
+Block = TypeVar("Block")
+Total = TypeVar("Total", bound=Partial)
+Result = TypeVar("Result")
+
+
+class Reduction(ABC, Generic[Block, Total, Result]):
     """How the blocks of a library are reduced, in a durable tree or in a lazy Dask graph.
 
     A small frozen object sent with each task.
@@ -62,18 +69,18 @@ class Reduction(ABC):
     name: str
 
     @abstractmethod
-    def zero(self) -> Any:
+    def zero(self) -> Total:
         """Return the partial for no blocks."""
 
     @abstractmethod
-    def add(self, total: Any, block: Any) -> None:
+    def add(self, total: Total, block: Block) -> None:
         """Add a block to a partial."""
 
     @abstractmethod
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Partial:
+    def restore(self, arrays: NamedArrays) -> Total:
         """Rebuild a partial from its arrays."""
 
-    def from_chunk(self, chunk: Iterable[object], onto: object = None) -> Any:
+    def from_chunk(self, chunk: Iterable[Block], onto: Total | None = None) -> Total:
         """Reduce the blocks of a chunk; if `onto` is given, they are added to it in place."""
         total = self.zero() if onto is None else onto
         for block in chunk:
@@ -81,14 +88,14 @@ class Reduction(ABC):
             del block  # free it before the next one is made
         return total
 
-    def combine(self, total: Any, other: Any) -> Any:
+    def combine(self, total: Total, other: Total) -> Total:
         """Combine `other` into `total` in place, and return `total`."""
-        total += other
-        return total
+        combined: Total = operator.iadd(total, other)
+        return combined
 
-    def finalize(self, total: Any, rest: Iterator[Any]) -> Any:
+    @abstractmethod
+    def finalize(self, total: Total, rest: Iterator[Total]) -> Result:
         """Return the result from the total of all chunks and the totals of the tree's other roots."""
-        return total
 
 
 def parents(n: int, fan_in: int = FAN_IN) -> list[range]:
@@ -127,7 +134,7 @@ def _levels(groups: Sequence[tuple[int, ...]]) -> list[list[_Node]]:
 
 
 @dataclass(frozen=True)
-class Root:
+class Root(Generic[Block, Total, Result]):
     """One sum over the groups of partitions of its tree; sent with each task.
 
     Parameters
@@ -142,8 +149,8 @@ class Root:
         Hash of the specification; checkpoints with another hash are ignored.
     """
 
-    reduction: Reduction
-    chunk: Callable[[tuple[int, ...]], Iterable[Any]]
+    reduction: Reduction[Block, Total, Result]
+    chunk: Callable[[tuple[int, ...]], Iterable[Block]]
     directory: PurePath
     key: str
 
@@ -156,7 +163,7 @@ class Root:
             checkpoint = find_checkpoint(path, self.key)
             return checkpoint.group if checkpoint is not None else ""
 
-    def partial(self, node: _Node) -> Partial:
+    def partial(self, node: _Node) -> Total:
         """Return the partial sum of a node, from its checkpoint unless that is missing or damaged."""
         checkpoint = read_checkpoint(node.path(self.directory), self.key)
         if checkpoint is not None:
@@ -190,7 +197,7 @@ class Root:
 
 
 @dataclass(frozen=True)
-class Tree:
+class Tree(Generic[Block, Total, Result]):
     """Sums over the same groups of partitions, one per root; their leaves are the pieces of a job.
 
     Parameters
@@ -202,7 +209,7 @@ class Tree:
         Plural name of a leaf in reports.
     """
 
-    roots: Sequence[Root]
+    roots: Sequence[Root[Block, Total, Result]]
     groups: Sequence[tuple[int, ...]]
     rows: Sequence[int]
     unit: str = "parts of the sum"
@@ -214,18 +221,20 @@ class Tree:
         counts = (self._make(root, share, client, progress or Progress()) for root in self._keyed)
         return sum(counts, Counts())
 
-    def result(self) -> Any:
+    def result(self) -> Result:
         """Return the result of the first root's reduction from the totals of all roots, read one by one."""
         levels = _levels(self.groups)
         totals = (root.partial(levels[-1][0]) for root in self._keyed)
         return self.roots[0].reduction.finalize(next(totals), totals)
 
     @property
-    def _keyed(self) -> list[Root]:
+    def _keyed(self) -> list[Root[Block, Total, Result]]:
         """The roots, with the groups in their keys: trees over other groups have the same file names."""
         return [replace(root, key=hash_of([root.key, FAN_IN, self.groups])) for root in self.roots]
 
-    def _make(self, root: Root, share: Share, client: Client | None, progress: Progress) -> Counts:
+    def _make(
+        self, root: Root[Block, Total, Result], share: Share, client: Client | None, progress: Progress
+    ) -> Counts:
         """Make the missing nodes of one root that belong to the share."""
         backend(root.directory).make(root.directory)
         levels = _levels(self.groups)
@@ -253,7 +262,17 @@ def _forget_children(task: Task, _: object) -> None:
         backend(root.directory).remove(child.path(root.directory))
 
 
-def lazy(reduction: Reduction, blocks: Sequence[object]) -> Delayed:
+class Copied(Partial, Protocol):
+    """A partial that can be copied."""
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+
+
+AnyCopied = TypeVar("AnyCopied", bound=Copied)
+
+
+def lazy(reduction: Reduction[Block, AnyCopied, Result], blocks: Sequence[object]) -> Delayed:
     """Return the sum of delayed blocks as a graph in which a task holds at most two partials.
 
     Each task adds a block or a partial to a copy of the previous task's result, because Dask may rerun a task
@@ -261,7 +280,7 @@ def lazy(reduction: Reduction, blocks: Sequence[object]) -> Delayed:
     """
     extended, combined = dask.delayed(_extended, pure=True), dask.delayed(_combined, pure=True)
 
-    def partial(node: _Node) -> Any:
+    def partial(node: _Node) -> Delayed:
         if node.children:
             parts = map(partial, node.children)
             return functools.reduce(lambda one, other: combined(reduction, one, other), parts)
@@ -272,9 +291,13 @@ def lazy(reduction: Reduction, blocks: Sequence[object]) -> Delayed:
     return partial(levels[-1][0])
 
 
-def _extended(reduction: Reduction, total: Any, block: object) -> object:
+def _extended(
+    reduction: Reduction[Block, AnyCopied, Result], total: AnyCopied | None, block: Block
+) -> AnyCopied:
     return reduction.from_chunk([block], None if total is None else total.copy())
 
 
-def _combined(reduction: Reduction, total: Any, other: object) -> object:
+def _combined(
+    reduction: Reduction[Block, AnyCopied, Result], total: AnyCopied, other: AnyCopied
+) -> AnyCopied:
     return reduction.combine(total.copy(), other)

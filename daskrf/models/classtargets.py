@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from daskrf.documents import State
 from daskrf.errors import printable
 from daskrf.gp.validation.probability import ProbabilityLink
+from daskrf.storage.modelmetadata import ModelMetadata
 from daskrf.tables.values.classes import ClassWords
 
 
@@ -51,20 +51,20 @@ class ClassTarget:
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> ClassTarget:
+    def from_state(cls, state: State) -> ClassTarget:
         """Return the target with a `state`."""
         link = None if state["link"] is None else ProbabilityLink.from_state(state["link"])
         counts = int(state["n_positive"]), int(state["n_labels"])
         return cls(ClassWords.from_state(state), *counts, link)
 
 
-def classes_in(metadata: Mapping[str, Any]) -> list[ClassTarget | None]:
+def classes_in(metadata: ModelMetadata) -> list[ClassTarget | None]:
     """Return the classes of each target of a model, from its metadata; None for a target of numbers."""
-    states: Sequence[Any] = metadata.get("classes") or [None] * len(metadata["targets"])
+    states = metadata.get("classes") or [None] * len(metadata["targets"])
     return [None if state is None else ClassTarget.from_state(state) for state in states]
 
 
-def links_state(metadata: Mapping[str, object]) -> dict[str, object]:
+def links_state(metadata: ModelMetadata) -> dict[str, object]:
     """Return what probabilities depend on besides the process, for outputs that hold some; else nothing."""
     links = [each and each.link and each.link.state() for each in classes_in(metadata)]
     return {"links": links} if any(links) else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class Contributions:
     """
 
     smiles: str
-    row: Any
+    row: sparse.csr_matrix
     mean: float
     std: float
     atoms: Floats
@@ -85,7 +85,7 @@ def contributions_of(
             )
 
 
-def _rows(smiles: str, spec: FingerprintSpec, fragments: str) -> Any:
+def _rows(smiles: str, spec: FingerprintSpec, fragments: str) -> sparse.csr_matrix | InputError:
     """Return the fingerprints of a molecule with and without each atom, or why there are none."""
     try:
         return without_atoms(smiles, spec, fragments)

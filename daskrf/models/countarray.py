@@ -112,10 +112,10 @@ class CountArray(da.Array):
     def __copy__(self) -> CountArray:
         return self.copy()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> CountArray:
+    def __deepcopy__(self, memo: dict[int, object]) -> CountArray:
         return self.copy()
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         _, arguments = super().__reduce__()
         return _rebuilt, arguments
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from daskrf import seeds
+from daskrf.arrays import Matrix, NamedArrays
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
-from daskrf.gp.processes.separate import process_of, processes_of
-from daskrf.gp.processes.weightedsum import Target
+from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.processes.weightedsum import Process, Target
 from daskrf.gp.validation.errordistribution import error_distribution
 from daskrf.gp.validation.intervals import (
     MOST_MOLECULES,
@@ -31,6 +31,7 @@ from daskrf.molecules import Fingerprinter, FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.sources.mapreference import rebuild
 from daskrf.storage.model import OrderedBytes
+from daskrf.storage.modelmetadata import ModelMetadata
 
 RESIDUALS = "residuals"
 """Name of the array in a model that holds the studentized leave-one-out residuals of each target."""
@@ -45,7 +46,7 @@ _AT_ONCE = 1 << 20  # labels
 
 
 def residual_arrays(
-    gp: Any, arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]
+    gp: Process | SeparateGP, arrays: NamedArrays, metadata: ModelMetadata
 ) -> dict[str, Array]:
     """Return the array of residuals to store with a model: one row for each target, ascending, then NaN.
 
@@ -61,9 +62,10 @@ def residual_arrays(
             continue
         assert isinstance(process, FeatureSpaceGP)
         rows, y = _some_labels(arrays, metadata, target)
-        before, process.feature_map_ = process.feature_map_, rebuild(metadata["map"])
-        if process.feature_map_.one_bit and not process.one_bit_:  # its bits were stored as numbers
-            rows, process.feature_map_ = process.feature_map_.transform(rows), None
+        before, feature_map = process.feature_map_, rebuild(metadata["map"])
+        process.feature_map_ = feature_map
+        if feature_map.one_bit and not process.one_bit_:  # its bits were stored as numbers
+            rows, process.feature_map_ = feature_map.transform(rows), None
         residuals.append(residuals_of_rows(process, rows, y, place))
         process.feature_map_ = before
     stored = np.full((len(residuals), max(map(len, residuals))), np.nan)
@@ -72,7 +74,7 @@ def residual_arrays(
     return {RESIDUALS: stored}
 
 
-def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str:
+def why_none(gp: Process | SeparateGP, names: Container[str], metadata: ModelMetadata) -> str:
     """Return why molecules cannot be left out without fitting again; empty if they can.
 
     `names` are those of the arrays of the model.
@@ -95,9 +97,7 @@ def why_none(gp: Any, names: Container[str], metadata: Mapping[str, Any]) -> str
     return ""
 
 
-def _some_labels(
-    arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any], target: int
-) -> tuple[object, Array]:
+def _some_labels(arrays: NamedArrays, metadata: ModelMetadata, target: int) -> tuple[Matrix, Array]:
     """Return fingerprints and labels of some molecules that a target was fitted to.
 
     Labels are looked at some at a time: there may be hundreds of millions.

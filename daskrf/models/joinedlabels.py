@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -408,7 +407,7 @@ def _read(folder: PurePath) -> JoinedLabels | None:
     try:
         record = read_sealed(folder / _RECORD, _ADVICE)
         labels = _arrays(folder, record["digests"])
-        rest: dict[str, Any] = record["labels"]
+        rest = dict(record["labels"])
         rest |= {name: tuple(rest[name]) for name in ("names", "unmatched_keys", "notes")}
         rest["scales"] = tuple(Scale(**state) for state in rest["scales"])
         rest["limits"] = tuple(map(Limits.from_state, rest["limits"]))

@@ -20,12 +20,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Protocol, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from daskrf.documents import State
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import absolute
 from daskrf.files.disk import file_errors
@@ -148,6 +150,10 @@ class Library:
         return opened(self.kind, self.path, self.spec_hash)
 
 
+Column: TypeAlias = np.ndarray | pa.Array
+"""A column of a table of labels."""
+
+
 @dataclass(frozen=True)
 class Parts:
     """A store of labels or keys in parts: a file for each part of the keys, or range of rows, and facts."""
@@ -156,7 +162,7 @@ class Parts:
     spec_hash: str
 
     @classmethod
-    def create(cls, path: PurePath, spec: Mapping[str, Any], n_partitions: int) -> Parts:
+    def create(cls, path: PurePath, spec: Mapping[str, object], n_partitions: int) -> Parts:
         """Make the store, or go on with it."""
         return cls(absolute(path), Store.create(path, "labels", dict(spec), n_partitions).spec_hash)
 
@@ -166,7 +172,7 @@ class Parts:
         return opened(Store, self.path, self.spec_hash)
 
     def write(
-        self, p: int, files: Mapping[str, Path], folder: Path, facts: Mapping[str, Any]
+        self, p: int, files: Mapping[str, Path], folder: Path, facts: Mapping[str, object]
     ) -> CommitRecord:
         """Record a partition with its files, staged in `folder`, and its facts."""
         (folder / _FACTS).write_text(json.dumps(facts))
@@ -174,9 +180,9 @@ class Parts:
         staged = {place / name: path for name, path in {**files, _FACTS: folder / _FACTS}.items()}
         return self.store.publish(p, staged, {})
 
-    def facts(self, p: int) -> dict[str, Any]:
+    def facts(self, p: int) -> State:
         """Return the facts of a partition."""
-        facts: dict[str, Any] = parsed(self._read(p, _FACTS) or b"{}")
+        facts: State = parsed(self._read(p, _FACTS) or b"{}")
         return facts
 
     def read(self, p: int, name: str, columns: Sequence[str] | None = None) -> pa.Table | None:
@@ -256,7 +262,7 @@ class Divider:
         self._writers[name].write_table(table)
 
 
-def _hashed(keys: pa.Array, **columns: Any) -> pa.Table:
+def _hashed(keys: pa.Array, **columns: Column) -> pa.Table:
     """Return the hashes of keys and further columns as a table."""
     hashes = hashes_of(keys)
     return pa.table({"low": hashes[:, 0].copy(), "high": hashes[:, 1].copy(), **columns})
@@ -303,7 +309,7 @@ class ReadLabels(Maker):
         segment, n = None if self.segments is None else self.segments[partition], 0
         is_last = self.segments is None or partition == len(self.segments) - 1
         for block in label_blocks(self.table, tally, segment, self.spool, is_last=is_last):
-            columns: dict[str, Any] = {"at": n + np.arange(len(block.keys))}
+            columns: dict[str, Column] = {"at": n + np.arange(len(block.keys))}
             if self.table.reading.key != "row":
                 columns["key"] = block.keys
             for t in range(block.y.shape[1]):
@@ -442,17 +448,17 @@ class JoinPart(Maker):
         return [str(key) for _, key in self._first_keys(name, places)] if len(places) else []
 
 
-def _chosen(places: np.ndarray, keys: pa.ChunkedArray, chosen: np.ndarray) -> Iterator[tuple[int, Any]]:
+def _chosen(places: np.ndarray, keys: pa.ChunkedArray, chosen: np.ndarray) -> Iterator[tuple[int, str]]:
     at = np.flatnonzero(np.isin(places, chosen, assume_unique=True))
     return zip(places[at].tolist(), keys.take(pa.array(at)).to_pylist(), strict=True)
 
 
-def label_columns(table: LabelTable) -> dict[str, Any]:
+def label_columns(table: LabelTable) -> dict[str, npt.DTypeLike]:
     """Return names and dtypes of the columns of labels in parts.
 
     A limit stands in the column of values, and has a side of 1 or -1.
     """
-    columns: dict[str, Any] = {}
+    columns: dict[str, npt.DTypeLike] = {}
     for t in range(len(table.targets)):
         columns |= {f"y{t}": np.float64, f"side{t}": np.int8}
     return columns | ({"times": np.int64} if table.gives_times else {})
@@ -566,7 +572,7 @@ def join_in_parts(
 
 def _read_all(
     run: Run, table: LabelTable, surveyed: Surveyed, division: Division, folder: PurePath
-) -> tuple[Parts, list[dict[str, Any]], Division]:
+) -> tuple[Parts, list[State], Division]:
     """Read all segments; return them, their facts, and how the labels are divided in the end."""
     while True:
         whole = division.segments is None
@@ -587,7 +593,14 @@ def _read_all(
         division = replace(division, segments=None)
 
 
-def _make(run: Run, maker: Any, rows: list[int]) -> None:
+class _PartsMaker(Maker, Protocol):
+    """Makes a partition of parts of labels."""
+
+    @property
+    def parts(self) -> Parts: ...
+
+
+def _make(run: Run, maker: _PartsMaker, rows: list[int]) -> None:
     """Make all partitions of a step; shards that run at once may all make them."""
     share = run.share if run.share.whole else Share(Shard(0, 1))
     Partitions(maker, maker.parts.store, rows).make(share, run.client, run.progress)

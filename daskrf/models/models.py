@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError, StoreError
+from daskrf.features.featuremap import FeatureMap
 from daskrf.files.backend import as_path
 from daskrf.gp import model_from_state
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
@@ -36,6 +37,7 @@ from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.sources.mapreference import rebuild
 from daskrf.storage.integrity import as_damage
 from daskrf.storage.model import Saved, check_numbers, load_model, more_arrays
+from daskrf.storage.modelmetadata import ModelMetadata
 from daskrf.tables.values.values import scales_in
 
 LIMITS, LIMIT_SIDES = "limits", "limit_sides"
@@ -72,7 +74,7 @@ class Model:
     """
 
     gp: Process | SeparateGP
-    metadata: dict[str, Any]
+    metadata: ModelMetadata
     path: PurePath = field(repr=False)
     saved: Saved = field(repr=False, compare=False)
 
@@ -138,9 +140,9 @@ def read_model(path: PurePath, *, statistics: bool = True) -> Model:
     with as_damage(path, advice := "restore it from a copy, or fit again"), _of_model(path, advice):
         check_numbers(saved.metadata["gp"])
         gp = model_from_state({**saved.metadata["gp"], "feature_map": saved.metadata["map"]}, arrays)
-        _check(gp, saved.metadata)
+        metadata = _checked_metadata(gp, saved)
     gp.feature_map_ = None  # sources pass features to the model
-    return Model(gp, saved.metadata, path, saved)
+    return Model(gp, metadata, path, saved)
 
 
 @contextmanager
@@ -152,11 +154,12 @@ def _of_model(path: PurePath, advice: str) -> Iterator[None]:
         raise StoreError(f"{path} is damaged, or of another version ({error}); {advice}") from error
 
 
-def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
+def _checked_metadata(gp: Process | SeparateGP, saved: Saved) -> ModelMetadata:
     """Reject metadata that are not a model's, or that describe a different number of targets."""
     for name, kind in _METADATA.items():
-        if not isinstance(metadata.get(name), kind):
+        if not isinstance(saved.metadata.get(name), kind):
             raise ValueError(f"its {name} is missing or wrong")
+    metadata = saved.of_model
     n_targets = len(metadata["targets"])
     names = (*PER_TARGET, "left_out_")  # only models on features have the last one
     numbers = [getattr(gp, name) for name in names if hasattr(gp, name)]
@@ -170,6 +173,7 @@ def _check(gp: Process | SeparateGP, metadata: dict[str, Any]) -> None:
     if len(classes_in(metadata)) != n_targets:
         raise ValueError("its classes do not match the number of its targets")
     FingerprintSpec.from_state(metadata["fingerprint"])
+    return metadata
 
 
 def open_model(path: str, spec_hash: str, *, statistics: bool) -> Model:
@@ -185,7 +189,7 @@ def _checked(path: str, spec_hash: str, *, statistics: bool) -> Model:
     return model
 
 
-def feature_map_of(model: Model) -> Any:
+def feature_map_of(model: Model) -> FeatureMap | None:
     """Return the feature map that the model was fitted with, or None for an exact process."""
     state = model.metadata["map"]
     return None if state is None else rebuild(state)
@@ -193,18 +197,18 @@ def feature_map_of(model: Model) -> Any:
 
 def target_names(model: Model, prefix: str) -> list[str]:
     """Return a column name for each target; just the prefix if there is only one target."""
-    names: list[Any] = model.targets
+    names = model.targets
     return [prefix] if len(names) == 1 else [f"{prefix}_{name}" for name in names]
 
 
 def predictions_of(
     model: Model,
     target: Target,
-    phi: Any,
+    phi: MatrixLike,
     diagonal: npt.NDArray[np.float64] | None,
     *,
     std: bool,
-) -> dict[str, npt.NDArray[Any]]:
+) -> dict[str, npt.NDArray[np.float64]]:
     """Return the mean for a target and, if wanted, the standard deviations of f and of y.
 
     With standard deviations, a target that is two classes also has the probability of the positive one.
@@ -212,8 +216,7 @@ def predictions_of(
     process, position = process_of(model.gp, target)
     if not std:
         return {"mean": process.predict(phi, target=position)}
-    options: dict[str, Any] = {"of": "both", "target": position, "diagonal": diagonal}
-    predictions = process.predict(phi, return_std=True, **options)
+    predictions = process.predict(phi, return_std=True, of="both", target=position, diagonal=diagonal)
     columns = dict(zip(("mean", "std", "std_y"), predictions, strict=True))
     if (link := model.link_of(target)) is not None:
         columns["probability"] = link(columns["mean"], columns["std"])

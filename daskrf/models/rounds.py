@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.models.models import Model
+from daskrf.storage.modelmetadata import ModelMetadata, RoundRecord
 from daskrf.storage.stores.store import hash_of
 
 
-def rounds_of(model: Model) -> list[dict[str, Any]]:
+def rounds_of(model: Model) -> list[RoundRecord]:
     """Return the rounds of a model; one without added labels has one round."""
     return list(model.metadata.get("rounds") or [first_round(model)])
 
 
-def first_round(model: Model) -> dict[str, Any]:
+def first_round(model: Model) -> RoundRecord:
     """Return the round of the fit."""
     n_labels = int(model.metadata["labels"]["matched"])
     best = [
@@ -27,7 +27,7 @@ def first_round(model: Model) -> dict[str, Any]:
     return {"labels": n_labels, "total": n_labels, "digest": model.metadata["spec"]["labels"], "best": best}
 
 
-def identity_after(identity: str, rounds: Sequence[Mapping[str, object]]) -> str:
+def identity_after(identity: str, rounds: Sequence[RoundRecord]) -> str:
     """Return the identity of a model with the labels of all `rounds`, given its identity after the fit."""
     for each in rounds[1:]:
         identity = hash_of([identity, each["digest"]])
@@ -35,13 +35,13 @@ def identity_after(identity: str, rounds: Sequence[Mapping[str, object]]) -> str
 
 
 def redirected(
-    metadata: Mapping[str, Any], y: npt.NDArray[np.float64], directions: Mapping[str, str]
-) -> dict[str, Any]:
+    metadata: ModelMetadata, y: npt.NDArray[np.float64], directions: Mapping[str, str]
+) -> ModelMetadata:
     """Return the metadata of a model with other directions, and with the best labels of rounds by these.
 
     `y` are all labels of the model, in the order in which they were added.
     """
-    changed = {**metadata, "directions": dict(directions)}
+    changed: ModelMetadata = {**metadata, "directions": dict(directions)}
     if rounds := metadata.get("rounds"):
         targets = metadata["targets"]
         changed["rounds"] = [

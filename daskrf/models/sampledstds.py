@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,12 @@ from daskrf.files.backend import absolute, as_path
 from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.sampledvariances import SampledVariances, samples_for
 from daskrf.gp.processes.separate import SeparateGP, process_of, processes_of
+from daskrf.gp.processes.weightedsum import Process
 from daskrf.jobs.held import held
 from daskrf.models.models import Model, open_model, read_model
 from daskrf.quantities import amount
 from daskrf.sources.sources import Block, Source
-from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.model import Contents, made_once, needed_checkpoint
 
 _MEASURED = 1024  # molecules, at most, whose exact standard deviations are compared
 
@@ -95,7 +95,7 @@ def leave_samples(model: Model, n_samples: int, library: Source, work: PurePath)
     """Write posterior samples to a file that all tasks can read, and compare some standard deviations."""
     path = work / f"variances-{model.metadata['spec_hash'][:16]}-{n_samples}"
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         whole = read_model(model.path)
         with ONE_BLAS_THREAD:  # the same on any number of processors: one shard samples for all
             sampled = {}
@@ -128,9 +128,10 @@ def open_sampled(path: str, spec_hash: str, samples: str) -> Model:
     return held("approximate model", (path, spec_hash, samples), make)
 
 
-def _with(gp: Any, sampled: dict[int, SampledVariances]) -> Any:
+def _with(gp: Process | SeparateGP, sampled: dict[int, SampledVariances]) -> FeatureSpaceGP | SeparateGP:
     """Return a model with approximate standard deviations of all targets."""
     if not isinstance(gp, SeparateGP):
+        assert isinstance(gp, FeatureSpaceGP)
         return gp.with_sampled(sampled)
     parts = []
     for process, targets in zip(gp.parts, gp.targets, strict=True):
@@ -139,12 +140,16 @@ def _with(gp: Any, sampled: dict[int, SampledVariances]) -> Any:
     return SeparateGP(parts, gp.targets)
 
 
-def _errors(exact: Any, approximate: Any, library: Source) -> npt.NDArray[np.float64]:
+def _errors(
+    exact: Process | SeparateGP, approximate: Process | SeparateGP, library: Source
+) -> npt.NDArray[np.float64]:
     """Return the relative errors of the standard deviations of f of some molecules, by target."""
     errors = [np.empty((0, len(exact.mean_)))]
     for block in _some(library):
-        options: dict[str, object] = {"return_std": True, "of": "f", "diagonal": block.diagonal}
-        right, rough = (gp.predict(block.phi, **options)[1] for gp in (exact, approximate))
+        right, rough = (
+            gp.predict(block.phi, return_std=True, of="f", diagonal=block.diagonal)[1]
+            for gp in (exact, approximate)
+        )
         right, rough = (np.reshape(each, (len(block.rows), -1)) for each in (right, rough))
         errors.append(np.divide(rough - right, right, out=np.zeros_like(right), where=right > 0))
     return np.concatenate(errors)

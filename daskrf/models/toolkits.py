@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from daskrf.errors import InputError
 from daskrf.models.models import Model
@@ -21,7 +20,7 @@ def toolkit_of(store: Store) -> Toolkit:
 
 
 def check_toolkit(
-    model: Model, store: Store | None = None, note: Callable[[str], Any] = lambda text: None
+    model: Model, store: Store | None = None, note: Callable[[str], object] = lambda text: None
 ) -> None:
     """Refuse molecules if their RDKit counts fingerprints differently than the one of the model.
 

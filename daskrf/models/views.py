@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -58,7 +58,7 @@ class OpenLibrary:
 
     fingerprints: CountArray
     rows: ds.Dataset
-    spec: dict[str, Any] = field(repr=False)
+    spec: Mapping[str, object] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class OpenFeatures:
 
     phi: da.Array
     rows: ds.Dataset
-    spec: dict[str, Any] = field(repr=False)
+    spec: Mapping[str, object] = field(repr=False)
 
     @property
     def bits(self) -> da.Array:
@@ -184,7 +184,7 @@ def open_features(path: str | os.PathLike[str]) -> OpenFeatures:
 
 
 def _array(
-    store: RowStore, read: Callable[..., Any], rows: list[int], n_columns: int, empty: Any
+    store: RowStore, read: Callable[..., Matrix], rows: list[int], n_columns: int, empty: Matrix
 ) -> da.Array:
     """Return the Dask array whose blocks, of `rows` rows each, `read` reads from a store."""
     return da.map_blocks(
@@ -290,13 +290,15 @@ class Predictor(Model):
             halves = [std_y * (row if mean.ndim > 1 else row[0]) for row in factors]
             ends = {level: (mean - half, mean + half) for level, half in zip(levels, halves, strict=True)}
             stds = ((std_y if of == "y" else std_f),) if return_std else ()
-            predictions = (mean, *stds, ends)
-        whole = (*predictions, reasons) if return_reasons else predictions
+            whole: tuple[object, ...] = (mean, *stds, ends)
+        else:
+            whole = predictions
+        whole = (*whole, reasons) if return_reasons else whole
         return whole if len(whole) > 1 else whole[0]
 
     def _of_smiles(
         self, smiles: list[str], reasons: list[str | None], return_std: bool, of: Of
-    ) -> tuple[Any, ...]:
+    ) -> tuple[npt.NDArray[np.float64], ...]:
         """Return predictions for SMILES, NaN where there are none; fill in `reasons` for rejects."""
         there = [row for row, reason in enumerate(reasons) if reason is None]
         spec = FingerprintSpec.from_state(self.metadata["fingerprint"])
@@ -310,7 +312,9 @@ class Predictor(Model):
             whole[-1][places] = values
         return tuple(whole)
 
-    def _of_rows(self, X: Matrix, return_std: bool, of: Of, diagonal: Any) -> tuple[Any, ...]:
+    def _of_rows(
+        self, X: Matrix, return_std: bool, of: Of, diagonal: npt.ArrayLike | None
+    ) -> tuple[npt.NDArray[np.float64], ...]:
         """Return predictions for fingerprints or features."""
         if not sparse.issparse(X) and self.metadata["map"] is None:
             raise InputError("This exact process takes SMILES or fingerprints, a sparse matrix.")
@@ -390,8 +394,15 @@ def _feature_blocks(X: Matrix, model: Model) -> Iterator[Block]:
             f"The fingerprints have {X.shape[1]:,} columns, but those of the model have {n_columns:,}."
         )
     rows = np.arange(X.shape[0])
-    options: dict[str, Any] = {"bits": model.gp.one_bit_, "predicts": True}
-    blocks = feature_blocks(feature_map, rows, sparse.csr_matrix(X), None, **options, describe=_unnamed)
+    blocks = feature_blocks(
+        feature_map,
+        rows,
+        sparse.csr_matrix(X),
+        None,
+        bits=model.gp.one_bit_,
+        predicts=True,
+        describe=_unnamed,
+    )
     if len(rows):
         return blocks
     none = X if feature_map is None else np.zeros((0, feature_map.n_components), np.float32)

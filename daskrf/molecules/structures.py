@@ -14,7 +14,7 @@ from daskrf.molecules.extensions import clean_smiles, has_groups
 from daskrf.molecules.isolation import Lost, each
 
 Level = Literal["structure", "parent", "tautomer", "skeleton"]
-LEVELS = get_args(Level)
+LEVELS: tuple[Level, ...] = get_args(Level)
 """What counts as the same molecule; each level includes the one before it.
 
 - structure: RDKit's canonical SMILES are equal, with stereochemistry, isotopes, charges and all fragments.
@@ -47,6 +47,11 @@ _SALT = re.compile(  # several fragments, or an atom that may be cut off as a me
     r"\.|\[\d*(?!(?:H|B|C|N|O|F|Si|P|S|Cl|As|Se|Br|Te|I|b|c|n|o|p|s|as|se|te|si)(?![a-z]))"
 )
 _STEREO = re.compile(r"@(?:TH|AL|SP|TB|OH)\d*")
+
+
+def level_of(key: str) -> Level:
+    """Return the level of equality that a key of labels stands for; "structure" for others, such as IDs."""
+    return next((level for level in LEVELS if level == key), "structure")
 
 
 def canonical_smiles(smiles: Iterable[str]) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,16 +15,17 @@ import pyarrow as pa
 
 from daskrf.acquisition import Acquisition, acquisition_for
 from daskrf.acquisition.requirement import Requirement, weighed
+from daskrf.arrays import MatrixLike, NamedArrays
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.gp.processes.separate import process_of
-from daskrf.gp.processes.weightedsum import Target, WeightedSum
+from daskrf.gp.processes.weightedsum import SummedProcess, Target, TargetProcess, WeightedSum
 from daskrf.models.directions import maximizes
 from daskrf.models.models import Model, predictions_of, read_model
 from daskrf.models.targets import Measured, best_of, measured_of, names_in, ranked_target, words_of_sum
 from daskrf.molecules.comparisons import Limit
 from daskrf.molecules.conditions import limits_of
 from daskrf.quantities import amount, listed
-from daskrf.screens.choosers import Believing, ByDraws, Chooser, Ranked
+from daskrf.screens.choosers import Believing, ByDraws, Chooser, Columns, Ranked
 from daskrf.screens.request import ScreenRequest, SuggestRequest
 from daskrf.screens.searches import Candidates, PassingSearch
 from daskrf.screens.shortlist import n_candidates
@@ -111,7 +112,7 @@ class Aim:
         return replace(self, requirements=tuple(_requirements(texts, self.model, self.target)))
 
     @property
-    def process(self) -> tuple[Any, int]:
+    def process(self) -> tuple[TargetProcess | SummedProcess, int]:
         """The Gaussian process of the target, and the place of the target in it."""
         return process_of(self.model.gp, self.target)
 
@@ -203,7 +204,7 @@ class Aim:
         """What makes the search for candidates that pass."""
         return partial(Candidates, requirements=self.requirements, usual=self.usual)
 
-    def weighed(self, score: npt.NDArray[np.float64], columns: Mapping[str, Any]) -> npt.NDArray[np.float64]:
+    def weighed(self, score: npt.NDArray[np.float64], columns: NamedArrays) -> npt.NDArray[np.float64]:
         """Return the scores of candidates, weighted by the probability that they meet the requirements."""
         if not self.requirements:
             return score
@@ -223,16 +224,18 @@ class Aim:
         pairs = [(f"{kind}_{name}", f"{kind} of {name}") for name in names for kind in ("mean", "std")]
         return [other if plain in SCORES else plain for plain, other in pairs]  # "std_y" of a target "y"
 
-    def predicted(self, phi: object, diagonal: npt.NDArray[np.float64] | None) -> dict[str, Any]:
+    def predicted(
+        self, phi: MatrixLike, diagonal: npt.NDArray[np.float64] | None
+    ) -> dict[str, npt.NDArray[np.float64]]:
         """Return means and standard deviations of candidates; for a sum, also those of each target."""
-        columns: dict[str, object] = dict(predictions_of(self.model, self.target, phi, diagonal, std=True))
+        columns = predictions_of(self.model, self.target, phi, diagonal, std=True)
         if isinstance(self.target, WeightedSum):
             each = (predictions_of(self.model, t, phi, diagonal, std=True) for t in self.target.targets)
             values = [prediction[kind] for prediction in each for kind in ("mean", "std")]
             columns |= zip(self.columns_of_sum, values, strict=True)
         return columns
 
-    def more_columns(self, columns: Mapping[str, object]) -> dict[str, object]:
+    def more_columns(self, columns: Columns) -> dict[str, object]:
         """Return further columns of candidates, from their means."""
         return {}
 

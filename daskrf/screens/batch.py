@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from daskrf.errors import InputError
 from daskrf.files.disk import work_folder
-from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.job import Job, Need, Report, Run
 from daskrf.jobs.pieces import Pieces
 from daskrf.models.intervals import append_intervals, check_intervals
 from daskrf.molecules.counts.fingerprints import equal_fingerprints
@@ -23,19 +23,27 @@ from daskrf.molecules.diversity import REASONS, TAKEN, Diversity
 from daskrf.quantities import amount
 from daskrf.screens.aim import SCORES, Aim, Depth
 from daskrf.screens.candidates import CandidateSource
+from daskrf.screens.choosers import CandidateColumns, Columns
 from daskrf.screens.front import FrontAim
 from daskrf.screens.passing import reason_of
 from daskrf.screens.request import SuggestRequest
 from daskrf.screens.searches import PassingHits
-from daskrf.storage.hits import refuse_foreign, rejects_of, write_hits
+from daskrf.storage.hits import TableWriter, refuse_foreign, rejects_of, write_hits
 from daskrf.storage.outputs import guarded, refuse_others
 from daskrf.storage.tablefiles import beside, holds_any_rows
 
 _MOST_COMPARED = 100_000  # labelled molecules that a batch is compared with
 
 
+class Costs(TypedDict, total=False):
+    """The price of each candidate, and the budget; none without a budget."""
+
+    prices: npt.NDArray[np.float64]
+    budget: float
+
+
 @dataclass
-class SuggestJob(Job[Any]):
+class SuggestJob(Job[Report]):
     """The job of `suggest`: an aim ranks candidates from a source, and a batch is chosen from them.
 
     Attributes
@@ -51,8 +59,8 @@ class SuggestJob(Job[Any]):
 
     request: SuggestRequest
     candidates: CandidateSource
-    made: Callable[..., Any]
-    page: Callable[..., Any]
+    made: Callable[..., Report]
+    page: Callable[..., TableWriter | None]
     output: PurePath = field(init=False)
     notes: tuple[str, ...] = ()
 
@@ -95,7 +103,7 @@ class SuggestJob(Job[Any]):
     def pieces(self, run: Run) -> Sequence[Pieces]:
         return self.candidates.pieces(run)
 
-    def finish(self, run: Run, made: int) -> object:
+    def finish(self, run: Run, made: int) -> Report:
         """Choose the batch, finding more candidates as needed, and write it."""
         candidates = self.candidates
         candidates.list_molecules(run)
@@ -192,7 +200,7 @@ class SuggestJob(Job[Any]):
             table = plates.with_controls(table)
         write_hits(table, self.output, about, page, kind="batch", before=before)
 
-    def _choose(self, columns: dict[str, Any]) -> Diversity:
+    def _choose(self, columns: Columns) -> Diversity:
         """Return the picks and the molecules they rule out; add scores and reasons as columns."""
         demands = self.request.demands
         smiles = columns["smiles"].to_pylist()
@@ -208,11 +216,11 @@ class SuggestJob(Job[Any]):
         columns["why"] = {}
         if len(columns["row"]):
             chooser = self.aim.chooser(self.request, self.candidates.library.ranking.n_draws)
-            chosen = chooser.choose(columns, diverse, self.n)
+            chosen = chooser.choose(cast(CandidateColumns, columns), diverse, self.n)
             columns["acquisition"], columns["why"] = chosen.scores, chosen.why
         return diverse
 
-    def _costs(self, described: pa.Table) -> dict[str, Any]:
+    def _costs(self, described: pa.Table) -> Costs:
         """Return the prices of the candidates and the budget, if there is one."""
         budget = self.request.demands.budget
         if budget is None:
@@ -236,7 +244,7 @@ class SuggestJob(Job[Any]):
             smiles, FingerprintSpec.from_state(metadata["fingerprint"]), metadata["fragments"]
         )
 
-    def _left_out(self, hits: PassingHits, columns: dict[str, Any], diverse: Diversity) -> dict[str, int]:
+    def _left_out(self, hits: PassingHits, columns: Columns, diverse: Diversity) -> dict[str, int]:
         """Return how many molecules each demand left out; of candidates, those as good as the worst pick."""
         library = self.candidates.library
         counts = dict(zip(library.passing.words, hits.left_out.tolist(), strict=True))
@@ -267,7 +275,7 @@ class SuggestJob(Job[Any]):
             f"{'demand less' if n_picks else 'less'}."
         )
 
-    def _table(self, columns: dict[str, Any], picks: list[int]) -> tuple[pa.Table, str]:
+    def _table(self, columns: Columns, picks: list[int]) -> tuple[pa.Table, str]:
         """Return the batch, and a sentence on how near it is to labelled molecules."""
         aim, take = self.aim, pa.array(picks)
         smiles, described = columns["smiles"].take(take), columns["described"].take(take)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ from daskrf.models.modelsource import source_for
 from daskrf.models.targets import measured_of
 from daskrf.screening import TopK
 from daskrf.screens.aim import SCORES, Aim, Depth
+from daskrf.screens.choosers import Columns
 from daskrf.screens.exclusions import batch_exclusions
 from daskrf.screens.libraryranking import LibraryRanking, check_shortlist, is_library_of
 from daskrf.screens.passing import Passing, columns_of
@@ -252,7 +252,7 @@ class LibraryCandidates(CandidateSource):
     def words_of_all(self, hits: PassingHits) -> str:
         return f"{hits.n_scored:,} in the library"
 
-    def columns(self, hits: PassingHits) -> dict[str, Any]:
+    def columns(self, hits: PassingHits) -> Columns:
         """Return the columns of all candidates, by row; standard deviations are computed here."""
         union = TopK(sum(len(top) for top in hits.tops) or 1)
         for top in hits.tops:
@@ -264,9 +264,9 @@ class LibraryCandidates(CandidateSource):
         columns["lists"] = [[places[row] for row in top.row.tolist()] for top in hits.tops]
         return columns
 
-    def _predicted(self, top: TopK) -> dict[str, Any]:
+    def _predicted(self, top: TopK) -> Columns:
         """Return the columns of candidates, with predictions and the inputs of a joint choice."""
-        aim, columns, joint = self.aim, top.arrays(), dict[str, Any]()
+        aim, columns, joint = self.aim, Columns(top.arrays()), Columns()
         score: npt.NDArray[np.float64] = columns.pop("score")
         joint["phi"], joint["diagonal"] = columns.pop("phi", None), columns.pop("diagonal", None)
         joint["fingerprints"] = None

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from daskrf.acquisition import Acquisition
 from daskrf.acquisition.believer import Believer
 from daskrf.acquisition.hypervolume import HypervolumeGain
 from daskrf.acquisition.requirement import weighed
+from daskrf.arrays import Matrix
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import SummedProcess, Target, joint_prediction
@@ -43,11 +45,31 @@ class Chosen:
     why: Mapping[int, str]
 
 
+Columns: TypeAlias = dict[str, Any]
+"""Columns of candidates by name: arrays, tables, and the lists of posterior samples."""
+
+
+class CandidateColumns(TypedDict):
+    """The columns of candidates that choosers use.
+
+    `lists` are the places of the candidates of each posterior sample, best first; `phi`, `diagonal` and
+    `fingerprints` the inputs of a joint choice, and `meets` the probability of meeting all requirements.
+    """
+
+    row: npt.NDArray[np.int64]
+    acquisition: Array
+    lists: NotRequired[list[list[int]]]
+    phi: NotRequired[Matrix]
+    diagonal: NotRequired[Array | None]
+    fingerprints: NotRequired[sparse.csr_matrix | None]
+    meets: NotRequired[Array]
+
+
 class Chooser(ABC):
     """Picks up to n candidates that a `Diversity` accepts."""
 
     @abstractmethod
-    def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
+    def choose(self, candidates: CandidateColumns, diverse: Diversity, n: int) -> Chosen:
         """Choose.
 
         Parameters
@@ -62,7 +84,7 @@ class Chooser(ABC):
         """
 
 
-def ranks(candidates: Mapping[str, Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def ranks(candidates: CandidateColumns) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the candidates from the best to the worst, and the rank of each, from 1."""
     order = np.lexsort((candidates["row"], -candidates["acquisition"]))
     rank = np.empty(len(order), np.int64)
@@ -76,7 +98,7 @@ class Ranked(Chooser):
 
     rule: Acquisition
 
-    def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
+    def choose(self, candidates: CandidateColumns, diverse: Diversity, n: int) -> Chosen:
         order, rank = ranks(candidates)
         for i in order.tolist():
             if len(diverse.picks) == n:
@@ -90,7 +112,7 @@ class Ranked(Chooser):
 class ByDraws(Chooser):
     """The best free candidate of each posterior sample in turn."""
 
-    def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
+    def choose(self, candidates: CandidateColumns, diverse: Diversity, n: int) -> Chosen:
         picks = self._picks(candidates["lists"], diverse, n)
         why = {i: f"number {place} of draw {draw}" for i, (draw, place) in picks.items()}
         return Chosen(candidates["acquisition"], why)
@@ -126,7 +148,7 @@ class Believing(Chooser):
     rule: Acquisition
     usual: float | None = None
 
-    def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
+    def choose(self, candidates: CandidateColumns, diverse: Diversity, n: int) -> Chosen:
         process, place = process_of(self.model.gp, self.target)
         mean, covariance = joint_prediction(
             process, place, candidates["phi"], candidates["diagonal"], candidates["fingerprints"]
@@ -144,7 +166,7 @@ class Believing(Chooser):
         alone = f"by {self.rule.name} alone; best after the picks before it"
         return Chosen(scores, {i: f"number {rank[i]:,} {alone}" for i in diverse.picks})
 
-    def _weighed(self, scores: Array, candidates: Mapping[str, Any]) -> Array:
+    def _weighed(self, scores: Array, candidates: CandidateColumns) -> Array:
         if self.usual is None:
             return scores
         return weighed(self.rule, scores, np.log(candidates["meets"]), self.usual)
@@ -178,7 +200,7 @@ class Hypervolume(Chooser):
     reference: Array
     seed: int
 
-    def choose(self, candidates: Mapping[str, Any], diverse: Diversity, n: int) -> Chosen:
+    def choose(self, candidates: CandidateColumns, diverse: Diversity, n: int) -> Chosen:
         gain = HypervolumeGain(self._draws(candidates), self.front, self.reference, candidates.get("meets"))
         scores, number, n_before = gain.gains.copy(), 1, 0
         why: dict[int, str] = {}
@@ -202,7 +224,7 @@ class Hypervolume(Chooser):
                 why[i] = "adds nothing in any draw, but reaches farthest of the rest"
         return Chosen(scores, why)
 
-    def _draws(self, candidates: Mapping[str, Any]) -> Array:
+    def _draws(self, candidates: CandidateColumns) -> Array:
         """Return posterior samples of the targets at all candidates, shape (n_draws, m, d)."""
         processes = tuple(process_of(self.model.gp, t) for t in self.places)
         process = SummedProcess(processes, self.signs)  # which samples each target

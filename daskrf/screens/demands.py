@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -66,7 +65,7 @@ class Demands:
         capped = self.per_scaffold or self.per_value or self.per_block or self.budget
         return bool(self.max_similarity is not None or capped)
 
-    def caps(self, table: pa.Table) -> list[tuple[list[Any], int]]:
+    def caps(self, table: pa.Table) -> list[tuple[Sequence[str | Sequence[str | None] | None], int]]:
         """Return the values of each candidate that are capped, and how many picks may share a value."""
         caps = [(table[name].to_pylist(), n) for name, n in self.per_value.items()]
         if self.per_block:

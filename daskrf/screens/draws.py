@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.files.backend import absolute, as_path
+from daskrf.gp.processes.regressor import RowFunction
 from daskrf.gp.processes.separate import process_of
-from daskrf.gp.processes.weightedsum import Target, WeightedSum
+from daskrf.gp.processes.weightedsum import Target, WeightedSum, values_at
 from daskrf.models.models import Model, open_model
 from daskrf.sources.sources import Block, FeatureSource, Source
-from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.model import Contents, made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 
 
@@ -24,7 +27,7 @@ def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws
     kind = "residual-draw" if process_of(model.gp, target)[0].draws_take_rows else "draw"
     path = work / f"{kind}-{model.metadata['spec_hash'][:16]}-{which}-{seed}{several}"
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         with ONE_BLAS_THREAD:  # the same on any number of processors: one shard draws for all
             gp, place = process_of(model.gp, target)
             weights = (
@@ -37,17 +40,16 @@ def leave_draws(model: Model, target: Target, seed: int, work: PurePath, n_draws
 
 
 @functools.lru_cache(maxsize=1)
-def drawn_function(draw: str, path: str, model_hash: str, target: Target, seed: int) -> Any:
+def drawn_function(draw: str, path: str, model_hash: str, target: Target, seed: int) -> RowFunction:
     """Return a predictor of one posterior sample of the whole function, or of several."""
     gp, place = process_of(open_model(path, model_hash, statistics=False).gp, target)
     checkpoint = needed_checkpoint(draw, as_path(draw).name)
     return gp.drawn(checkpoint.arrays["weights"], seed, place)
 
 
-def drawn_values(function: Any, block: Block) -> Any:
+def drawn_values(function: RowFunction, block: Block) -> npt.NDArray[np.float64]:
     """Return the values of a drawn function at the rows of a block, shape (m,), or (m, D) for D functions."""
-    options = {} if block.fingerprints is None else {"rows": block.fingerprints}
-    return function.predict(block.phi, **options)
+    return values_at(function, block.phi, rows=block.fingerprints)
 
 
 def source_of_draws(source: Source, model: Model, target: Target) -> Source:

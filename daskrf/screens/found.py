@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import WeightedSum
 from daskrf.gp.validation.tailcounts import LEAST_RATIO, TailCounts, tail_counts
-from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.job import Job, Need, Report, Run
 from daskrf.jobs.pieces import Pieces
 from daskrf.models.models import Model
 from daskrf.models.modelsource import source_for
@@ -39,7 +38,7 @@ from daskrf.screens.labelledshare import Ratio, labelled_share
 from daskrf.screens.libraryranking import LibraryRanking, is_library_of
 from daskrf.screens.passing import PASSED, Passing, columns_of
 from daskrf.screens.request import ScreenRequest
-from daskrf.screens.searches import Candidates, PassingHits
+from daskrf.screens.searches import Candidates, PassingHits, ScoresAndColumns
 from daskrf.sources.inputs import inputs_of
 from daskrf.sources.sources import Block
 from daskrf.tables import file_words
@@ -192,7 +191,7 @@ def labels_that_pass(measured: Measured, filters: Filters) -> tuple[Measured, tu
 
 
 @dataclass
-class FoundJob(Job[Any]):
+class FoundJob(Job[Report]):
     """The job of `found`: posterior samples of a population, and the share of their best with labels.
 
     Attributes
@@ -212,7 +211,7 @@ class FoundJob(Job[Any]):
     n_asked: int
     exclude_by: Level
     population: Population
-    made: Callable[..., Any]
+    made: Callable[..., Report]
     output: PurePath = field(init=False)
     aim: Aim = field(init=False)
 
@@ -274,7 +273,7 @@ class FoundJob(Job[Any]):
     def pieces(self, run: Run) -> Sequence[Pieces]:
         return self.population.pieces(run, self)
 
-    def finish(self, run: Run, made: int) -> object:
+    def finish(self, run: Run, made: int) -> Report:
         """Count the labelled molecules among the best of each sample, and make the report."""
         population, sign = self.population, self.aim.rule.sign
         values = population.sample(run, self)
@@ -425,7 +424,7 @@ class SampledValues(Candidates):
 
     noise: float = 0.0
 
-    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+    def scores(self, model: Model, block: Block) -> ScoresAndColumns:
         process, place = process_of(model.gp, self.target)
         normal = np.empty((len(block.rows), self.n_draws))
         for draw in range(self.n_draws):
@@ -433,5 +432,8 @@ class SampledValues(Candidates):
         if not (isinstance(process, FeatureSpaceGP) and process.draws_take_rows):
             return super().scores(model, block)[0].reshape(normal.shape) + self.noise * normal, {}
         drawn = drawn_function(self.draw or "", self.model, self.model_hash, self.target, self.seed)
-        options = {"diagonal": block.diagonal, "rows": block.fingerprints}
-        return self.rule(process.values_of_draws(drawn, block.phi, normal, place, **options), None), {}
+        assert isinstance(drawn, FeatureSpaceGP)
+        values = process.values_of_draws(
+            drawn, block.phi, normal, place, diagonal=block.diagonal, rows=block.fingerprints
+        )
+        return self.rule(values, None), {}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from daskrf.models.models import Model, read_model
 from daskrf.models.targets import measured_of, names_in, words_of_errors
 from daskrf.quantities import amount, listed
 from daskrf.screens.aim import SIGNS, Aim, Depth, limits_of_targets
-from daskrf.screens.choosers import Chooser, Hypervolume
+from daskrf.screens.choosers import Chooser, Columns, Hypervolume
 from daskrf.screens.request import SuggestRequest
 from daskrf.screens.searches import WAYS, FrontCandidates, PassingSearch
 from daskrf.screens.shortlist import n_candidates
@@ -61,8 +61,8 @@ class FrontAim(Aim):
     def of_batch(cls, request: SuggestRequest) -> FrontAim:
         """Return the aim of a request for several targets."""
         model = read_model(request.model, statistics=True)
-        targets: Any = request.target
-        places = _places(model, list(targets))
+        assert isinstance(request.target, Iterable)
+        places = _places(model, list(request.target))
         ways = [maximizes(model, t, request.maximize) for t in places]
         signs = tuple(1.0 if up else -1.0 for up, _ in ways)
         target = WeightedSum(places, signs)  # only for labels and columns of each
@@ -153,7 +153,7 @@ class FrontAim(Aim):
             extent=tuple(extent),
         )
 
-    def more_columns(self, columns: Mapping[str, Any]) -> dict[str, object]:
+    def more_columns(self, columns: Columns) -> dict[str, object]:
         """Return whether each candidate is on the predicted front of the library.
 
         A molecule that dominates a candidate reaches farther in every direction, so it is a candidate itself.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from scipy import sparse
 
 from daskrf.acquisition import acquisition_for
@@ -26,9 +27,9 @@ from daskrf.screens.aim import Aim
 from daskrf.screens.draws import leave_draws, source_of_draws
 from daskrf.screens.passing import Passing
 from daskrf.screens.request import ScreenRequest
-from daskrf.screens.searches import Blocks, PassingSearch, Search
+from daskrf.screens.searches import Blocks, Hits, PassingSearch, Search
 from daskrf.screens.shortlist import SAMPLE, SAMPLED_PARTITIONS, BoundSample, Cut, Sample
-from daskrf.sources.sources import Source, making_of
+from daskrf.sources.sources import Block, Source, making_of
 from daskrf.storage.hits import write_rejects
 from daskrf.storage.stores.store import hash_of
 
@@ -162,13 +163,12 @@ class LibraryRanking:
             "cut": self.shortlist,
         }
 
-    def plan(self, run: Run, spec: dict[str, Any]) -> Tree:
+    def plan(self, run: Run, spec: Mapping[str, object]) -> Tree[Block, Hits, Hits]:
         """Choose the shortlist, and return the tree that ranks the library; `spec` identifies its results."""
         search, features = self._search(run), self.features
         if search.ranks_by_draws:
             features = source_of_draws(features, self.model, self.aim.target)
-        carried: Any = features
-        chunk = Blocks(carried.carried(run.work)).of
+        chunk = Blocks(features.carried(run.work)).of
         search, fraction = self._with_shortlist(run, search, chunk, spec)
         stds = self.aim.stds_of_all(self.std)
         groups, rows = _grouped(features, self.model, std=stds, fraction=fraction)
@@ -176,7 +176,7 @@ class LibraryRanking:
         self.tree = Tree([root], groups, rows, PIECES)
         return self.tree
 
-    def run(self, run: Run, spec: dict[str, object]) -> Any:
+    def run(self, run: Run, spec: Mapping[str, object]) -> Hits:
         """Rank the library, and return the result of the search."""
         self.plan(run, spec).make(client=run.client, progress=run.progress)
         return self.tree.result()
@@ -187,26 +187,30 @@ class LibraryRanking:
         if aim.rule.needs_sample:
             draw = leave_draws(self.model, aim.target, self.seed, run.work, self.n_draws)
         shortlists = aim.shortlists(self.std)
-        fields: dict[str, Any] = {
-            "model": absolute(self.model.path),
-            "model_hash": self.model.metadata["spec_hash"],
-            "rule": acquisition_for("greedy", maximize=aim.rule.maximize) if shortlists else aim.rule,
-            "k": self.k,
-            "target": aim.target,
-            "draw": draw,
-            "exclude_labelled": self.by_rows,
-            "keep_features": self.std == "candidates" and not self.features.raw,
-            "std": aim.stds_of_all(self.std),
-            "bounds": self.by_bounds,
-            "seed": self.seed,
-            "name": self.name,
-        }
-        if self.passing is None:
-            return Search(**fields)
-        return self.search(**fields, passing=self.passing, n_draws=self.n_draws)
+        search: Callable[..., Search] = Search
+        if self.passing is not None:
+            search = partial(self.search, passing=self.passing, n_draws=self.n_draws)
+        return search(
+            model=absolute(self.model.path),
+            model_hash=self.model.metadata["spec_hash"],
+            rule=acquisition_for("greedy", maximize=aim.rule.maximize) if shortlists else aim.rule,
+            k=self.k,
+            target=aim.target,
+            draw=draw,
+            exclude_labelled=self.by_rows,
+            keep_features=self.std == "candidates" and not self.features.raw,
+            std=aim.stds_of_all(self.std),
+            bounds=self.by_bounds,
+            seed=self.seed,
+            name=self.name,
+        )
 
     def _with_shortlist(
-        self, run: Run, search: Search, chunk: Any, spec: dict[str, object]
+        self,
+        run: Run,
+        search: Search,
+        chunk: Callable[[tuple[int, ...]], Iterable[Block]],
+        spec: Mapping[str, object],
     ) -> tuple[Search, float]:
         """Return the search with its shortlist, and the fraction of the library that the model ranks."""
         rows, fraction = self.features.partition_rows, self.shortlist
@@ -227,7 +231,7 @@ class LibraryRanking:
         self.least = cut.least
         return replace(search, least=cut.least), cut.fraction
 
-    def fingerprints(self, rows: npt.NDArray[np.int64]) -> Any:
+    def fingerprints(self, rows: npt.NDArray[np.int64]) -> sparse.csr_matrix:
         """Read the fingerprints of some rows again."""
         features = source_of_draws(self.features, self.model, self.aim.target)
         ordered = np.sort(rows)
@@ -241,7 +245,7 @@ class LibraryRanking:
         fingerprints = [block.phi if features.raw else block.fingerprints for block in blocks]
         return sparse.vstack(fingerprints, format="csr")[np.searchsorted(row, rows)]
 
-    def rejects(self) -> Iterator[Any]:
+    def rejects(self) -> Iterator[pa.Table]:
         """Yield the rejected rows of each partition."""
         return map(self.features.rejects, range(len(self.features.partition_rows)))
 

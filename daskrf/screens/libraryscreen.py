@@ -6,15 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from daskrf.blas import ONE_BLAS_THREAD
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.files.disk import work_folder
-from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.job import Job, Need, Report, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.models.duplicates import duplicates
 from daskrf.models.intervals import append_intervals, check_intervals
@@ -24,6 +24,7 @@ from daskrf.models.targets import measured_of
 from daskrf.quantities import amount
 from daskrf.screening import TopK
 from daskrf.screens.aim import Aim
+from daskrf.screens.choosers import Columns
 from daskrf.screens.exclusions import Exclusions, labelled_exclusions
 from daskrf.screens.libraryranking import (
     PIECES,
@@ -38,7 +39,7 @@ from daskrf.screens.searches import Hits, PassingHits, table_of_rows, tested_wor
 from daskrf.screens.shortlist import n_candidates
 from daskrf.sources.inputs import inputs_of, source_words
 from daskrf.sources.sources import Source
-from daskrf.storage.hits import Earlier, refuse_foreign, rejects_of, write_hits
+from daskrf.storage.hits import Earlier, TableWriter, refuse_foreign, rejects_of, write_hits
 from daskrf.storage.outputs import earlier_output
 
 _NOT_LABELLED = "is not a labelled molecule"
@@ -47,7 +48,7 @@ _SHORTLIST_NOTE = "ranked among the {:,} best means; standard deviations of all 
 
 
 @dataclass
-class ScreenJob(Job[Any]):
+class ScreenJob(Job[Report]):
     """The job of `screen` for a library.
 
     Attributes
@@ -60,8 +61,8 @@ class ScreenJob(Job[Any]):
     """
 
     request: ScreenRequest
-    made: Callable[..., Any]
-    page: Callable[..., Any]
+    made: Callable[..., Report]
+    page: Callable[..., TableWriter | None]
     output: PurePath = field(init=False)
     aim: Aim = field(init=False)
     ranking: LibraryRanking = field(init=False)
@@ -163,7 +164,7 @@ class ScreenJob(Job[Any]):
         run.agree(self.spec)
         return [self.ranking.plan(run, self.spec)]
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> Report:
         """Write the hits and their metadata."""
         request, ranking = self.request, self.ranking
         if self.earlier is not None:
@@ -223,7 +224,8 @@ class ScreenJob(Job[Any]):
         if ranking.shortlist is not None or not self.aim.has_surrogate or len(hits.tops[0]) >= self.n_kept:
             return hits
         ranking.rank_all()
-        whole: PassingHits = ranking.run(run, self.spec | {"shortlist": 1.0})
+        whole = ranking.run(run, self.spec | {"shortlist": 1.0})
+        assert isinstance(whole, PassingHits)
         return whole
 
     def _tested(self, hits: Hits) -> list[str]:
@@ -238,9 +240,9 @@ class ScreenJob(Job[Any]):
         few = [f"only {n:,} molecules pass"] if n < self.request.k else []
         return [*tested_words(hits, passing), *left, *few]
 
-    def _columns(self, top: TopK) -> dict[str, Any]:
+    def _columns(self, top: TopK) -> Columns:
         """Return the columns of the k hits, best first; compute standard deviations of candidates here."""
-        columns, aim = top.arrays(), self.aim
+        aim, columns = self.aim, Columns(top.arrays())
         score = columns.pop("score")
         order = np.arange(len(score))
         if self.request.std == "candidates":
@@ -250,6 +252,7 @@ class ScreenJob(Job[Any]):
                 columns |= dict.fromkeys(names, np.empty(0))
             else:
                 phi = self.ranking.fingerprints(columns["row"]) if self.ranking.features.raw else phi
+                assert phi is not None
                 with ONE_BLAS_THREAD:  # as tasks do: hits have the same bytes on any number of processors
                     columns |= predictions_of(aim.model, aim.target, phi, diagonal, std=True)
             if aim.rule.needs_std:
@@ -261,11 +264,11 @@ class ScreenJob(Job[Any]):
     def _report(
         self,
         table: pa.Table,
-        about: dict[str, Any],
+        about: State,
         rejects: PurePath | None,
         notes: tuple[str, ...],
         seconds: float,
-    ) -> Any:
+    ) -> Report:
         """Return the report on hits, made from their file's metadata."""
         return self.made(
             hits=self.output,

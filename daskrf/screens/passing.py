@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -142,11 +142,8 @@ class Excluded:
         key = hash_of([words, structures.names, level, RULES])
         path = folder / f"excluded-{key[:16]}"
         graphs = np.array(structures.graphs, np.int64)
-        arrays: dict[str, npt.NDArray[Any]] = {
-            "smiles": smiles_array(structures.names),
-            "graphs": graphs,
-        }
-        made_once(path, key, lambda: (arrays, {}))
+        names = smiles_array(structures.names)
+        made_once(path, key, lambda: ({"smiles": names, "graphs": graphs}, {}))
         return cls(words, absolute(path), key, level)
 
     @property
@@ -287,7 +284,7 @@ def _plain(column: pa.ChunkedArray) -> pa.Array:
     return pc.cast(column, kind).combine_chunks()
 
 
-def _table(source: Source, partition: int, columns: tuple[str, ...]) -> Any:
+def _table(source: Source, partition: int, columns: tuple[str, ...]) -> pa.Table:
     """Return rows, SMILES and columns of a partition, as text; rows without SMILES are left out."""
     if isinstance(source, StoreSource):
         return source.store.read_rows(partition, ["row", "smiles", *columns])

@@ -6,7 +6,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,10 @@ import pyarrow as pa
 from daskrf.acquisition import Acquisition
 from daskrf.acquisition.hypervolume import directions, scalarized
 from daskrf.acquisition.requirement import Requirement, weighed
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError
+from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.sampledvariances import SampledVariances
 from daskrf.gp.processes.separate import process_of
 from daskrf.gp.processes.weightedsum import Target, targets_in
 from daskrf.jobs.held import held
@@ -35,6 +38,10 @@ BOUNDING = (32, 64, 128, 256, 512)
 
 WAYS = 16
 """Number of directions, besides the targets themselves, in which candidates are searched."""
+
+
+ScoresAndColumns: TypeAlias = tuple[npt.NDArray[np.float64], dict[str, npt.NDArray[np.generic]]]
+"""The score of each row, or several scores, and the columns to keep."""
 
 
 @dataclass
@@ -70,7 +77,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Search(Reduction):
+class Search(Reduction[Block, Hits, Hits]):
     """Scores blocks and keeps the best k rows."""
 
     model: str
@@ -116,12 +123,12 @@ class Search(Reduction):
                 break
         return block
 
-    def _sampled(self, model: Model) -> list[object]:
+    def _sampled(self, model: Model) -> list[SampledVariances]:
         """Return what bounds standard deviations, from few samples and more; together they miss no more."""
-        process: Any
         process, place = process_of(model.gp, self.target)
+        assert isinstance(process, FeatureSpaceGP)
 
-        def make() -> list[Any]:
+        def make() -> list[SampledVariances]:
             most = process.sampled_variances(BOUNDING[-1], target=place)
             each = replace(most, missed=most.missed / len(BOUNDING))
             return [each.first(n) for n in BOUNDING]
@@ -129,11 +136,11 @@ class Search(Reduction):
         return held("variances", (self.model, self.model_hash, place), make)
 
     def _upper(
-        self, model: Model, block: Block, mean: npt.NDArray[np.float64], sampled: Any
+        self, model: Model, block: Block, mean: npt.NDArray[np.float64], sampled: SampledVariances | None
     ) -> npt.NDArray[np.float64]:
         """Return upper bounds of the scores, by posterior samples or by the prior alone."""
-        process: Any
         process, place = process_of(model.gp, self.target)
+        assert isinstance(process, FeatureSpaceGP)
         low, high = process.std_bounds(block.phi, sampled, place, diagonal=block.diagonal)
         return self.rule.bound(mean, low, high)
 
@@ -146,7 +153,7 @@ class Search(Reduction):
         assert function is not None
         return self.rule.sign * function.predict(block.phi)
 
-    def finalize(self, total: Hits, rest: Iterator[Any]) -> Hits:
+    def finalize(self, total: Hits, rest: Iterator[Hits]) -> Hits:
         """Refuse a library without molecules."""
         if not total.n_scored:
             raise InputError("There is nothing to screen: no row of the library could be used.")
@@ -164,17 +171,17 @@ class Search(Reduction):
         score, columns = self.scores(model, block)
         return TopK(self.k).from_chunk(score, block.rows, **columns)
 
-    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+    def scores(self, model: Model, block: Block) -> ScoresAndColumns:
         """Return the score of each row, and the columns to keep."""
-        columns: dict[str, Any] = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
-        columns |= self.features_of(block)
-        values = columns["mean"]
+        predicted = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
+        columns: dict[str, npt.NDArray[np.generic]] = {**predicted, **self.features_of(block)}
+        values = predicted["mean"]
         if self.draw is not None:
             drawn = drawn_function(self.draw, self.model, self.model_hash, self.target, self.seed)
             values = drawn_values(drawn, block)
-        return self.rule(values, columns.get("std")), columns
+        return self.rule(values, predicted.get("std")), columns
 
-    def features_of(self, block: Block) -> dict[str, object]:
+    def features_of(self, block: Block) -> dict[str, npt.NDArray[np.generic]]:
         """Return the columns that the standard deviations of hits will need."""
         if not self.keep_features:
             return {}
@@ -296,7 +303,7 @@ class Candidates(PassingSearch):
     requirements: tuple[Requirement, ...] = ()
     usual: float = 0.0
 
-    def scores(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, Any]]:
+    def scores(self, model: Model, block: Block) -> ScoresAndColumns:
         """Return scores weighted by the probability of meeting the requirements, which becomes a column."""
         scores, columns = self.unweighed(model, block)
         if not self.requirements:
@@ -309,7 +316,7 @@ class Candidates(PassingSearch):
         columns["meets"] = np.exp(log_probability)
         return weighed(self.rule, scores, log_probability, self.usual), columns
 
-    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, object]]:
+    def unweighed(self, model: Model, block: Block) -> ScoresAndColumns:
         """Return the score of each row, or several, and the columns to keep."""
         return super().scores(model, block)
 
@@ -330,7 +337,7 @@ class FrontCandidates(Candidates):
         """False: posterior samples are used only later, to choose the batch."""
         return False
 
-    def unweighed(self, model: Model, block: Block) -> tuple[npt.NDArray[np.float64], dict[str, object]]:
+    def unweighed(self, model: Model, block: Block) -> ScoresAndColumns:
         """Return one score for each direction, and the columns to keep."""
         means = [
             predictions_of(model, target, block.phi, block.diagonal, std=False)["mean"]
@@ -359,7 +366,7 @@ def _labelled_rows(path: str, model_hash: str, target: Target) -> npt.NDArray[np
     return functools.reduce(np.intersect1d, [np.unique(rows[there[:, t]]) for t in targets_in(target)])
 
 
-def table_of_rows(features: Source, columns: dict[str, Any]) -> pa.Table:
+def table_of_rows(features: Source, columns: NamedArrays) -> pa.Table:
     """Add rank, id, smiles, source file and line to the hits, and the further columns of the library."""
     rows = columns["row"]
     partition = np.searchsorted(features.row_bounds, rows, side="right") - 1

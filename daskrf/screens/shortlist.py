@@ -8,17 +8,18 @@ threshold, so each row is judged on its own, in one pass. The threshold comes fr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import betaincinv
 
 from daskrf import seeds
+from daskrf.arrays import NamedArrays
 from daskrf.jobs.tree import Reduction
 from daskrf.models.models import open_model
+from daskrf.screens.searches import Search
 from daskrf.sources.sources import Block
 
 SAMPLE = 16_384  # rows used to choose a shortlist
@@ -92,7 +93,7 @@ class Threshold(Cut):
 
 
 @dataclass(frozen=True)
-class Sample(Reduction):
+class Sample(Reduction[Block, "Pairs", Cut]):
     """Rough values and exact scores of some rows, used to choose a shortlist.
 
     Parameters
@@ -107,7 +108,7 @@ class Sample(Reduction):
         The fraction of the library that the exact process should rank.
     """
 
-    search: Any
+    search: Search
     share: float
     wanted: float
     fraction: float | None
@@ -122,10 +123,10 @@ class Sample(Reduction):
         block = self.search.wanted(block.where(words < np.uint64(self.share * (2**64 - 2**11))))
         total += Pairs(np.column_stack([self.search.rough(model, block), self.search.sampled(model, block)]))
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Pairs:
+    def restore(self, arrays: NamedArrays) -> Pairs:
         return Pairs(arrays["pairs"])
 
-    def finalize(self, total: Pairs, rest: Iterator[Any]) -> Cut:
+    def finalize(self, total: Pairs, rest: Iterator[Pairs]) -> Cut:
         """Choose the shortlist."""
         n = len(total.pairs)
         if not n:
@@ -153,7 +154,7 @@ class BoundSample(Sample):
     are wanted, with a probability of 99.9 %. The screen finds out whether it has.
     """
 
-    def finalize(self, total: Pairs, rest: Iterator[Any]) -> Threshold:
+    def finalize(self, total: Pairs, rest: Iterator[Pairs]) -> Threshold:
         """Choose the threshold."""
         bounds, exact = total.pairs.T
         n, possible = len(exact), int((exact > -math.inf).sum())

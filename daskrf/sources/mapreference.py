@@ -11,8 +11,8 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
 
+from daskrf.documents import State
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import map_key
 from daskrf.files.backend import absolute, as_path
@@ -41,7 +41,7 @@ class MapReference:
     path: str = field(default="", compare=False, repr=False)
 
     @classmethod
-    def of(cls, state: dict[str, Any]) -> MapReference:
+    def of(cls, state: State) -> MapReference:
         """Return a reference to the map of `state` that holds the state itself."""
         text = json.dumps(state, sort_keys=True)
         return cls(hashlib.sha256(text.encode()).hexdigest(), text)
@@ -75,7 +75,7 @@ def _rebuilt(reference: MapReference) -> FeatureMap:
     return feature_map.fit(None) if feature_map.learns_from == "nothing" else feature_map
 
 
-def rebuild(state: dict[str, Any]) -> FeatureMap:
+def rebuild(state: State | None) -> FeatureMap:
     """Return the feature map of a state; within a process, the same object for the same state.
 
     Raises
@@ -84,10 +84,11 @@ def rebuild(state: dict[str, Any]) -> FeatureMap:
         If no map has this state.
     """
     with as_damage("the feature map of a store or a model"):
+        assert state is not None
         return MapReference.of(state).feature_map
 
 
-def agrees(feature_map: FeatureMap, state: dict[str, Any]) -> bool:
+def agrees(feature_map: FeatureMap, state: State) -> bool:
     """Return whether `state` is that of this map or, if the map is not fitted yet, of a possible fit of it.
 
     Examples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -147,7 +147,7 @@ class SmilesSource(Source):
         share: Share,
         library: Library,
         directory: PurePath,
-        fingerprint: dict[str, Any],
+        fingerprint: Mapping[str, object],
         fragments: str,
         feature_map: FeatureMap | None,
         bits: bool,

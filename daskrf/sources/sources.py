@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy import sparse
 
-from daskrf.arrays import row_slice
+from daskrf.arrays import Matrix, row_slice
 from daskrf.errors import ROW, InputError, OptionError
 from daskrf.estimators import clone
 from daskrf.features import FeatureMap, FoldedFeatures, default_map
@@ -67,9 +67,9 @@ class Block:
     """
 
     rows: npt.NDArray[np.int64]
-    phi: Any
+    phi: Matrix
     diagonal: npt.NDArray[np.float64] | None = None
-    fingerprints: Any = None
+    fingerprints: sparse.csr_matrix | None = None
 
     def where(self, keep: npt.NDArray[np.bool_ | np.intp]) -> Block:
         """Return the block with some of its rows, selected by a mask or by position."""

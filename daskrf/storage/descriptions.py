@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.quantities import POSITIONS, amount
 from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
+from daskrf.storage.modelmetadata import RoundRecord
 from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.values import scales_in
 
@@ -25,7 +26,7 @@ _FINGERPRINTS = {
 }
 
 
-def words_of_model(metadata: dict[str, Any]) -> list[str]:
+def words_of_model(metadata: State) -> list[str]:
     """Describe the content of a model by its metadata."""
     words = []
     check_numbers(metadata.get("gp", {}))
@@ -54,7 +55,7 @@ def words_of_model(metadata: dict[str, Any]) -> list[str]:
     return words + _choice_words(metadata.get("choices") or [], metadata.get("targets") or [])
 
 
-def _class_words(metadata: dict[str, Any]) -> list[str]:
+def _class_words(metadata: State) -> list[str]:
     """Describe the targets that are two classes, in one line each."""
     words = []
     for name, state in zip(metadata.get("targets") or [], metadata.get("classes") or [], strict=False):
@@ -75,7 +76,7 @@ def _choice_words(choices: Sequence[str | None], targets: Sequence[str]) -> list
     return lines
 
 
-def _round_words(rounds: list[dict[str, Any]], targets: list[str]) -> list[str]:
+def _round_words(rounds: list[RoundRecord], targets: list[str]) -> list[str]:
     """Describe the last rounds of labels in one line each; `daskrf add` adds rounds."""
     words = []
     for number, each in list(enumerate(rounds, 1))[-_ROUNDS:]:
@@ -92,7 +93,7 @@ def _round_words(rounds: list[dict[str, Any]], targets: list[str]) -> list[str]:
     return words
 
 
-def fingerprint_words(state: dict[str, Any]) -> str:
+def fingerprint_words(state: State) -> str:
     """Describe a fingerprint specification of one kind in words.
 
     Examples
@@ -118,7 +119,7 @@ def fingerprint_words(state: dict[str, Any]) -> str:
     return words + (f", columns {start:,} to {stop - 1:,}" if stop else "")
 
 
-def kinds_words(state: dict[str, Any]) -> str:
+def kinds_words(state: State) -> str:
     """Name the kinds of a specification, in the syntax of --kind, and the options that they share.
 
     Examples
@@ -130,7 +131,7 @@ def kinds_words(state: dict[str, Any]) -> str:
     return FingerprintSpec.from_state(state).name + _options_words(kinds_of(state)[0])
 
 
-def _options_words(state: dict[str, object]) -> str:
+def _options_words(state: State) -> str:
     """Describe the options that are the same for all kinds."""
     words = ", counts" if state.get("counts") else ", presence only"
     size = state.get("size")
@@ -138,7 +139,7 @@ def _options_words(state: dict[str, object]) -> str:
     return words + (", with chirality" if state.get("chirality") else "")
 
 
-def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:
+def kinds_of(state: State) -> list[State]:
     """Return the specification of each kind of fingerprint in a combined specification.
 
     Examples
@@ -149,7 +150,7 @@ def kinds_of(state: dict[str, Any]) -> list[dict[str, Any]]:
     return state.get("kinds") or [state]
 
 
-def _kernel_words(state: dict[str, Any]) -> str:
+def _kernel_words(state: State) -> str:
     from daskrf.kernels.kernel import from_state, short  # slow, and not needed for stores
 
     try:
@@ -158,7 +159,7 @@ def _kernel_words(state: dict[str, Any]) -> str:
         return f"an unknown kernel ({short(state)})"
 
 
-def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
+def map_words(state: State, dtype: str | None = None) -> str:
     """Describe the state of a feature map in words.
 
     Parameters
@@ -197,7 +198,7 @@ def map_words(state: dict[str, Any], dtype: str | None = None) -> str:
         return f"an unknown feature map ({short(state)})"
 
 
-def model_words(state: dict[str, Any]) -> str | None:
+def model_words(state: State) -> str | None:
     """Describe the model-specific options in a model's state in words; return None if it has none.
 
     Examples

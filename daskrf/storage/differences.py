@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import Any
 
 from daskrf.errors import InputError, OtherPlanError, StoreError, printable
 from daskrf.exports import declared
@@ -58,7 +57,7 @@ def made_with_others(path: PurePath, differing: str) -> StoreError:
     )
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], limit: int = 6) -> str:
+def differences(old: Mapping[str, object], new: Mapping[str, object], limit: int = 6) -> str:
     """Return each option or input in which two specifications differ, with both values.
 
     Parameters
@@ -149,7 +148,7 @@ def _value(value: object) -> str:
     return f"{len(text):,} characters with SHA-256 {hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-def _by_kind(old: dict[str, object], new: dict[str, object]) -> Iterator[dict[str, object]]:
+def _by_kind(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     """Yield two specifications, with kinds of fingerprints by name if either has several kinds."""
     states = [spec.get("fingerprint") for spec in (old, new)]
     several = any(isinstance(state, dict) and "kinds" in state for state in states)
@@ -166,7 +165,7 @@ def _by_kind(old: dict[str, object], new: dict[str, object]) -> Iterator[dict[st
         yield {**spec, "fingerprint": {"kind": kinds.name, **options}}
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, object]]:
+def _leaves(value: object, name: str = "") -> Iterator[tuple[str, object]]:
     """Yield dotted path and value of each leaf; empty containers and short lists of numbers are leaves."""
     if isinstance(value, dict) and value:
         for key in sorted(value):

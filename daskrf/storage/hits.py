@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from daskrf.documents import State
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import backend, exists, is_file, readable, remove_stale
 from daskrf.files.disk import canonical_json, crc32c_of, digests_of_file, digests_of_stream, file_errors
@@ -82,10 +83,10 @@ class Earlier:
     """
 
     path: PurePath
-    about: dict[str, Any]
+    about: State
     rows: int = 0
     kind: str = "hits"
-    file: dict[str, Any] | None = field(default=None, repr=False)
+    file: State | None = field(default=None, repr=False)
 
     def words(self) -> tuple[str, ...]:
         """Describe the content, as shown by `daskrf status`."""
@@ -257,7 +258,7 @@ def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
         return None
     mark = entries[_MARK].decode(errors="replace")
     kind = mark if mark in _OTHERS else _KINDS.get(mark, "hits")
-    about: dict[str, object] = {}
+    about: State = {}
     with suppress(*DAMAGE):
         content = unsealed(entries.get(_ABOUT, b""))
         about = content if content.keys() >= _NEEDED.get(kind, {"content"}) else {}
@@ -284,11 +285,15 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+TableWriter: TypeAlias = Callable[[pa.Table, Path], None]
+"""Writes a table to a file of some format that is not a table's, such as a page."""
+
+
 def write_hits(
     table: pa.Table,
     output: PurePath,
-    about: dict[str, Any] | None = None,
-    write: Callable[[pa.Table, Path], None] | None = None,
+    about: Mapping[str, object] | None = None,
+    write: TableWriter | None = None,
     *,
     kind: str = "hits",
     before: Callable[[Path], None] | None = None,
@@ -388,7 +393,7 @@ def write_rejects(tables: Iterable[pa.Table], output: PurePath) -> tuple[int, Pu
     return table.num_rows, path
 
 
-def _metadata(kind: str, about: dict[str, object] | None, table: pa.Table) -> dict[bytes, bytes]:
+def _metadata(kind: str, about: Mapping[str, object] | None, table: pa.Table) -> dict[bytes, bytes]:
     """Return the metadata of a file, or of the record that holds `table`."""
     metadata = {_MARK: kind.encode()}
     if about is not None:
@@ -438,7 +443,7 @@ def _digests(path: PurePath) -> tuple[int, str]:
         return digests_of_stream(file)[:2]
 
 
-def _words_of(about: dict[str, Any]) -> Iterator[str]:
+def _words_of(about: State) -> Iterator[str]:
     """Describe a file of any other kind: what it is, and its target, direction, model and library."""
     yield str(about["made"])
     if "target" in about:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
 
+from daskrf.documents import State
 from daskrf.errors import StoreError, printable
 from daskrf.files.backend import backend, is_file
 from daskrf.files.disk import file_errors, work_folder
@@ -93,7 +93,7 @@ class StoreStatus:
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    provenance: dict[str, Any] = field(default_factory=dict)
+    provenance: State = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     job: JobStatus | None = None
 

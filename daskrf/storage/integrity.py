@@ -11,7 +11,7 @@ import builtins
 import io
 import json
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -21,6 +21,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.documents import State
 from daskrf.errors import DaskrfError, StoreError, printable
 from daskrf.files.backend import atomic_write, backend, local_copy, pairs, sizes_of
 from daskrf.files.disk import crc32c_of, digests_of, digests_of_file, digests_of_stream, file_errors
@@ -68,7 +69,7 @@ def is_sealed(data: bytes) -> bool:
     return data[-_SEAL_BYTES:].startswith(_SEAL[: -len(b'%s"}')])
 
 
-def unsealed(data: bytes) -> dict[str, Any]:
+def unsealed(data: bytes) -> State:
     """Return the object in a text made by `sealed`.
 
     Raises
@@ -125,12 +126,12 @@ def as_damage(
         ) from error
 
 
-def write_sealed(path: PurePath, value: dict[str, Any], keep: bool = False) -> None:
+def write_sealed(path: PurePath, value: Mapping[str, object], keep: bool = False) -> None:
     """Write an object atomically as `sealed` JSON; for `keep` see `atomic_write`."""
     atomic_write(path, sealed(json.dumps(value).encode()), keep)
 
 
-def read_sealed(path: PurePath, advice: str) -> dict[str, Any]:
+def read_sealed(path: PurePath, advice: str) -> State:
     """Return the object written by `write_sealed`.
 
     Raises
@@ -220,8 +221,8 @@ class ArrayWriter:
         self._write(np.ascontiguousarray(rows, self._dtype).reshape(-1).view(np.uint8))
         self._left -= len(rows) if rows.ndim else 1
 
-    def _write(self, data: Any) -> None:
-        self._file.write(memoryview(data))
+    def _write(self, data: npt.NDArray[np.uint8] | bytes) -> None:
+        self._file.write(data if isinstance(data, bytes) else data.data)
         self._crc = google_crc32c.extend(self._crc, data)
 
 
@@ -313,7 +314,7 @@ def staged_objects(root: PurePath, staged: dict[PurePath, Path]) -> tuple[Stored
     return tuple(sorted(objects))
 
 
-def listed_objects(items: list[Any]) -> tuple[StoredObject, ...]:
+def listed_objects(items: Sequence[tuple[str, int, str, str]]) -> tuple[StoredObject, ...]:
     """Return the files that a record lists.
 
     Raises

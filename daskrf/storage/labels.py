@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -302,12 +302,15 @@ class JoinedLabels:
             rows = there[:, targets[0]]
             names = tuple(self.names[target] for target in targets)
             limited = self.side is not None and bool(self.side[:, targets].any())
-            more: dict[str, Any] = {
-                name: array[rows][:, targets] if limited and array is not None else None
-                for name, array in (("bound", self.bound), ("side", self.side))
-            }
-            more["classes"] = tuple(self.classes[target] for target in targets) if self.classes else ()
-            separated = replace(self, row=self.row[rows], y=self.y[rows][:, targets], names=names, **more)
+            separated = replace(
+                self,
+                row=self.row[rows],
+                y=self.y[rows][:, targets],
+                names=names,
+                bound=self.bound[rows][:, targets] if limited and self.bound is not None else None,
+                side=self.side[rows][:, targets] if limited and self.side is not None else None,
+                classes=tuple(self.classes[target] for target in targets) if self.classes else (),
+            )
             parts.append((tuple(targets), separated))
         return parts
 

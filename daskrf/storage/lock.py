@@ -10,12 +10,12 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import PurePath
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from daskrf.errors import StoreError, printable
 from daskrf.files.backend import Held, backend, exists
@@ -184,7 +184,7 @@ class StoreLock:
         else:
             raise self._refusal(owner)
 
-    def _is_over(self, path: PurePath, content: bytes, owner: dict[str, object], touched: float) -> bool:
+    def _is_over(self, path: PurePath, content: bytes, owner: Mapping[str, object], touched: float) -> bool:
         """Return whether an owner is dead, or silent for too long by the lock's age or by our own wait.
 
         A lock whose time is in the future, as after a clock was set back, has no age.
@@ -195,14 +195,16 @@ class StoreLock:
         waited = time.monotonic() - since if touched == first else 0.0
         return max(self._now() - touched, waited) >= STALE_SECONDS
 
-    def _may_be_dead(self, path: PurePath, content: bytes, owner: dict[str, object], touched: float) -> bool:
+    def _may_be_dead(
+        self, path: PurePath, content: bytes, owner: Mapping[str, object], touched: float
+    ) -> bool:
         """Return whether an owner may be dead, such as one on another host with no heartbeat seen yet."""
         if self._tell is None or touched != self._first_seen[path, content][0]:
             return False
         # A living owner corrects a time in the future at its next heartbeat.
         return owner.get("host") != socket.gethostname() or touched - self._now() > BEAT_SECONDS
 
-    def _await_guard(self, path: PurePath, content: bytes, owner: dict[str, object]) -> None:
+    def _await_guard(self, path: PurePath, content: bytes, owner: Mapping[str, object]) -> None:
         """Wait for another process to remove a lock, which is quick unless that process is suspended."""
         if time.monotonic() - self._first_seen[path, content][1] > LOOK_SECONDS:
             if self._tell is None:
@@ -255,7 +257,7 @@ class StoreLock:
                     if lock is not None and self._is_over(path, *lock):
                         self._remove(path, lock[0])
 
-    def _refusal(self, owner: dict[str, object]) -> StoreError:
+    def _refusal(self, owner: Mapping[str, object]) -> StoreError:
         """Return the error that names the owner."""
         return StoreError(
             f"{self.path.parent} is in use by {_name(owner)}; wait until it ends, or stop it and run this "
@@ -270,7 +272,7 @@ class StoreLock:
                     self._held.touch()
 
 
-def _look(path: PurePath) -> tuple[bytes, dict[str, object], float] | None:
+def _look(path: PurePath) -> tuple[bytes, Mapping[str, object], float] | None:
     """Return the content, owner and time of a lock or a guard; None if there is none.
 
     Refuse any other file, which must not be deleted.
@@ -288,7 +290,7 @@ def _look(path: PurePath) -> tuple[bytes, dict[str, object], float] | None:
     return content, owner, touched
 
 
-def _owner(content: bytes) -> dict[str, object]:
+def _owner(content: bytes) -> Mapping[str, object]:
     """Return the owner in a lock; empty if its writer has not finished, or died while writing it."""
     if not content or is_sealed(content):
         return unsealed(content) if content else {}
@@ -298,7 +300,7 @@ def _owner(content: bytes) -> dict[str, object]:
     return owner
 
 
-def _name(owner: dict[str, Any]) -> str:
+def _name(owner: Mapping[str, object]) -> str:
     """Describe the owner in words."""
     if not owner:
         return "an unknown command (the lock is empty)"

@@ -15,13 +15,15 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath, PurePosixPath
-from typing import Any
+from typing import NotRequired, TypeAlias, TypedDict, cast
 
 import numpy as np
 
+from daskrf.arrays import NamedArrays
+from daskrf.documents import State
 from daskrf.errors import StoreError
 from daskrf.files.backend import (
     as_path,
@@ -37,6 +39,7 @@ from daskrf.files.backend import (
 from daskrf.files.disk import file_errors
 from daskrf.storage.integrity import FileList, as_damage, listed_objects, release, sealed, staged_objects
 from daskrf.storage.keptrounds import kept_groups
+from daskrf.storage.modelmetadata import ModelMetadata
 from daskrf.storage.stores.store import (
     ARRAYS_FILE,
     FORMAT,
@@ -53,6 +56,16 @@ from daskrf.storage.stores.zarrays import BLOCK_BYTES, Layout, blocks, create_gr
 _GROUP = re.compile(r"arrays-[0-9a-f]{16}")
 _TYPES = "biufcUS"  # kinds of NumPy's types
 SMALL_BYTES = 1024  # arrays up to this size are stored in the record: single numbers need no files
+
+
+class ArrayEntry(TypedDict):
+    """Type and shape of an array, and its bytes in hexadecimal, or how files hold it."""
+
+    dtype: str
+    shape: list[int]
+    value: NotRequired[str]
+    stored: NotRequired[str]
+    chunks: NotRequired[Sequence[int]]
 
 
 @dataclass(frozen=True)
@@ -76,10 +89,15 @@ class Saved(FileList):
     """
 
     group: str
-    entries: dict[str, dict[str, Any]]
-    metadata: dict[str, Any]
-    provenance: dict[str, Any]
+    entries: dict[str, ArrayEntry]
+    metadata: State
+    provenance: State
     arrays: dict[str, np.ndarray]
+
+    @property
+    def of_model(self) -> ModelMetadata:
+        """The metadata, which are a model's."""
+        return cast(ModelMetadata, self.metadata)
 
 
 class OrderedBytes:
@@ -123,7 +141,7 @@ def is_group(name: str) -> bool:
     return _GROUP.fullmatch(name) is not None
 
 
-def save_model(path: PurePath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> PurePath:
+def save_model(path: PurePath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, object]) -> PurePath:
     """Write a model, atomically replacing an existing one.
 
     Parameters
@@ -186,7 +204,7 @@ def load_model(path: PurePath, names: Collection[str] | None = None) -> Saved:
     return read_arrays(path, "model", names)
 
 
-def check_numbers(state: Mapping[str, Any]) -> None:
+def check_numbers(state: State) -> None:
     """Reject the state of one or several processes if a mean or a variance is not a finite number.
 
     Raises
@@ -326,11 +344,11 @@ def needed_checkpoint(path: str | PurePath, spec_hash: str) -> Saved:
     return checkpoint
 
 
-def made_once(
-    path: PurePath,
-    spec_hash: str,
-    make: Callable[[], tuple[Mapping[str, np.ndarray], Mapping[str, Any]]],
-) -> Saved:
+Contents: TypeAlias = tuple[NamedArrays, State]
+"""The arrays and the JSON values of a checkpoint."""
+
+
+def made_once(path: PurePath, spec_hash: str, make: Callable[[], Contents]) -> Saved:
     """Read a partial result, or make and write it; if several processes do so, the first result counts.
 
     Parameters
@@ -381,11 +399,12 @@ def _write(
     for name, array in arrays.items():
         if array.dtype.kind not in _TYPES:
             raise StoreError(f"array {name!r} of {path} has type {array.dtype}, which cannot be stored")
-    record: dict[str, Any] = {
+    entries = {name: _entry(array, kind) for name, array in arrays.items()}
+    record: dict[str, object] = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "kind": kind,
-        "entries": {name: _entry(array, kind) for name, array in arrays.items()},
+        "entries": entries,
         "metadata": dict(metadata),
     }
     with file_errors("write", path):
@@ -394,7 +413,7 @@ def _write(
             sync(path.parent)
         with staging(path, "arrays") as directory:
             place = directory / "arrays"
-            filed = {name: entry for name, entry in record["entries"].items() if "stored" in entry}
+            filed = {name: entry for name, entry in entries.items() if "stored" in entry}
             groups = {PurePosixPath(), *(up for name in filed for up in PurePosixPath(name).parents)}
             for folder in sorted(groups):  # a group before those in it
                 create_group(place / folder)
@@ -427,9 +446,9 @@ def _json_of(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
-def _entry(array: np.ndarray, kind: str) -> dict[str, object]:
+def _entry(array: np.ndarray, kind: str) -> ArrayEntry:
     """Return an array's entry in the record: type and shape, and its bytes or the type stored in files."""
-    entry = {"dtype": array.dtype.str, "shape": list(array.shape)}
+    entry: ArrayEntry = {"dtype": array.dtype.str, "shape": list(array.shape)}
     if array.nbytes <= SMALL_BYTES:
         return {**entry, "value": array.tobytes().hex()}
     plain = _plain(array)
@@ -448,7 +467,7 @@ def _plain(array: np.ndarray) -> np.ndarray:
     return np.asarray(array, order="C")[..., None].view(np.uint8)
 
 
-def _layout(entry: dict[str, Any]) -> Layout:
+def _layout(entry: ArrayEntry) -> Layout:
     """Return the file layout of an array in a record."""
     dtype, stored, shape = np.dtype(entry["dtype"]), np.dtype(entry["stored"]), tuple(entry["shape"])
     shape = (*shape, dtype.itemsize) if dtype.kind in "US" else shape
@@ -480,9 +499,10 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
         return replace(saved, arrays={name: _read_array(path, saved, name) for name in wanted})
 
 
-def _check(name: str, entry: dict[str, Any], n_files: int) -> None:
+def _check(name: str, entry: ArrayEntry, n_files: int) -> None:
     """Reject an array of an unsupported type, or one larger than its stored bytes can be."""
-    dtypes, shape = [np.dtype(entry[key]) for key in ("dtype", "stored") if key in entry], entry["shape"]
+    named, shape = (entry.get("dtype"), entry.get("stored")), entry["shape"]
+    dtypes = [np.dtype(each) for each in named if each is not None]
     if any(dtype.str not in entry.values() or dtype.kind not in _TYPES for dtype in dtypes):
         raise ValueError(f"array {name!r} has a type that daskrf does not store")
     if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):

@@ -33,8 +33,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import Any
 
+from daskrf.documents import State
 from daskrf.errors import printable
 from daskrf.files.backend import backend
 from daskrf.files.disk import is_gone
@@ -122,7 +122,7 @@ class RunLog:
         self.path = log_directory(output) / f"{stamp}-{socket.gethostname()}-{os.getpid()}.jsonl"
         self.beside = backend(output).is_local
         self.covered = 0  # rows of the stage that are recorded as done
-        self._origin: dict[str, Any] = {"command": command, "shard": shard, "dashboard": dashboard}
+        self._origin: dict[str, object] = {"command": command, "shard": shard, "dashboard": dashboard}
         self._origin |= {"host": socket.gethostname(), "pid": os.getpid()}
         self._on_failure = on_failure or (lambda sentence: None)
         self._file = -1
@@ -239,7 +239,7 @@ def first_sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {line.partition('. ')[0]}"[:_SENTENCE]
 
 
-def read_first(path: PurePath) -> dict[str, Any] | None:
+def read_first(path: PurePath) -> State | None:
     """Return the first record of a log; None if there is none, or the log cannot be read."""
     try:
         with backend(path).open(path.parent, path.name) as file:
@@ -249,7 +249,7 @@ def read_first(path: PurePath) -> dict[str, Any] | None:
     return record if _is_record(record) else None
 
 
-def read_log(path: PurePath) -> list[dict[str, Any]]:
+def read_log(path: PurePath) -> list[State]:
     """Return the records of a log, skipping invalid lines, such as one truncated when the writer died."""
     try:
         with backend(path).open(path.parent, path.name) as file:
@@ -263,7 +263,7 @@ def read_log(path: PurePath) -> list[dict[str, Any]]:
     return [record for record in records if _is_record(record)]
 
 
-def _value(line: bytes) -> Any:
+def _value(line: bytes) -> object:
     try:
         return parsed(line)
     except ValueError:
@@ -427,11 +427,11 @@ def _run_of(path: Path, now: float) -> RunStatus | None:
     return _followed(run, records, now)
 
 
-def _is_alive(first: dict[str, Any], touched: float, now: float) -> bool:
+def _is_alive(first: State, touched: float, now: float) -> bool:
     return not is_gone(first["host"], first["pid"]) and now - touched < SILENT_SECONDS
 
 
-def _followed(run: RunStatus, records: Iterable[dict[str, Any]], now: float) -> RunStatus:
+def _followed(run: RunStatus, records: Iterable[State], now: float) -> RunStatus:
     """Return `run` updated with all records of its log."""
     begun, steps = run.started, []
     tasks = retries = 0

@@ -25,7 +25,7 @@ _VALUE, _RESULT = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9  # odd multipliers
 
 
 @jit
-def _mix(hashed: Any, value: Any) -> Any:
+def _mix(hashed: np.uint64, value: np.uint64) -> np.uint64:
     """Return the 64-bit hash of a hash and a value."""
     mixed = (np.uint64(hashed) ^ (np.uint64(value) * np.uint64(_VALUE))) * np.uint64(_RESULT)
     return mixed ^ (mixed >> np.uint64(32))
@@ -100,7 +100,7 @@ def _side(
     following: Array,
     members: Array,
     depth: Array,
-) -> Any:
+) -> np.uint64:
     """Return the hash of the side to which a link leads, from those of the sides beyond it."""
     root = links[e, 0]
     n = _reach(links, first, root, in_ring, members, depth)
@@ -175,7 +175,7 @@ class _Sides(NamedTuple):
 
 
 @jit
-def _sides_of(molecules: Any, types: Array, row: int) -> _Sides:
+def _sides_of(molecules: Molecules, types: Array, row: int) -> _Sides:
     """Hash the sides of all bonds outside rings of a molecule."""
     start, stop = molecules.stops[row], molecules.stops[row + 1]
     n_atoms = stop - start
@@ -210,7 +210,7 @@ def _sides_of(molecules: Any, types: Array, row: int) -> _Sides:
 
 
 @jit
-def _substituents(molecules: Any, types: Array, keys: Array) -> int:
+def _substituents(molecules: Molecules, types: Array, keys: Array) -> int:
     """Write row and hash of each side of each single bond outside rings; return their number."""
     n_keys = 0
     for row in range(molecules.stops.size - 1):
@@ -246,7 +246,7 @@ def _ends(sides: _Sides, blocks: Array, passable: Array, members: Array, depth: 
 
 
 @jit
-def _positions(molecules: Any, types: Array, blocks: Array, keys: Array) -> Array:
+def _positions(molecules: Molecules, types: Array, blocks: Array, keys: Array) -> Array:
     """Return row and hash of each atom as seen from the bond to a block."""
     n_keys = 0
     for row in range(molecules.stops.size - 1):

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -238,7 +238,7 @@ class _Search:
     """Tries kernels one after another; each search begins with the best noise of the kernel before."""
 
     meter: Meter[_Score]
-    some: Any
+    some: Matrix
     evidence: _Evidence
     log_ratio: float = math.log(_RATIO)
     trials: list[tuple[Kernel, str, _Score]] = field(default_factory=list)
@@ -698,7 +698,7 @@ class _OneByOne:
     X: Matrix
     y: Double
     n_judged: int | None = None
-    dtype: type[np.floating[Any]] = np.float32
+    dtype: type[np.float32] | type[np.float64] = np.float32
 
     def __call__(self, kernel: Kernel) -> Callable[[float], _Score]:
         matrix: npt.NDArray[np.floating] = kernel(self.X).astype(self.dtype)
@@ -771,8 +771,14 @@ class _Folds:
                 product += ratio * vectors
                 return product
 
-            options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _MOST_PRODUCTS}
-            solution = solve(multiply, right, preconditioner, start=solution, **options).x
+            solution = solve(
+                multiply,
+                right,
+                preconditioner,
+                start=solution,
+                tolerance=_TOLERANCE,
+                max_iterations=_MOST_PRODUCTS,
+            ).x
             sums = solution.sum(axis=0)
             mean = float(sums[0] / sums[1])
             alpha = (solution[:, :1] - mean * solution[:, 1:]).astype(np.float32)

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +13,11 @@ from scipy.optimize import minimize_scalar
 
 from daskrf import kernels, seeds
 from daskrf.arrays import Matrix
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import parameters_in, undecided
-from daskrf.gp.processes.processes import gp_for
+from daskrf.gp.processes.processes import ProcessOptions, gp_for
 from daskrf.gp.processes.trials import Choice, Row, labels_by_target
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.kernel import decided
@@ -69,7 +69,7 @@ class LengthScaleSearch(Choice):
     @classmethod
     def from_state(cls, state: Mapping[str, object], feature_map: FeatureMap) -> LengthScaleSearch:
         """Rebuild a search from its `state` and the map, which may be of another size."""
-        entries: Mapping[str, Any] = state
+        entries: State = state
         length = float(entries["length_scale"])
         lengths, evidences = tuple(entries["length_scales"]), tuple(entries["log_evidences"])
         return cls(with_length_scale(feature_map, length), length, lengths, evidences, entries["n_rows"])
@@ -131,7 +131,7 @@ def choose_length_scale(
     bounds: tuple[float, float] | None = None,
     n_trials: int = 12,
     random_state: int = 0,
-    options: Mapping[str, object] | None = None,
+    options: ProcessOptions | None = None,
     on_trial: Callable[[str], None] | None = None,
     used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> LengthScaleSearch:
@@ -206,7 +206,7 @@ def choose_length_scale(
 
 
 def _evidence(
-    feature_map: FeatureMap, rows: Any, targets: npt.NDArray[np.float64], options: Mapping[str, object]
+    feature_map: FeatureMap, rows: Matrix, targets: npt.NDArray[np.float64], options: ProcessOptions
 ) -> float:
     """Return the log evidence of all targets, each on the rows that have a value of it."""
     total = 0.0

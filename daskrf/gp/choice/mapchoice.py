@@ -6,13 +6,14 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.arrays import Matrix
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import check_count, feature_bytes, resized, undecided
@@ -25,7 +26,7 @@ from daskrf.gp.choice.lengthscale import (
     usual_length_scale,
     with_length_scale,
 )
-from daskrf.gp.processes.processes import gp_for
+from daskrf.gp.processes.processes import ProcessOptions, gp_for
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels import Gaussian
@@ -64,12 +65,12 @@ class AutoMap:
     @property
     def candidates(self) -> tuple[FeatureMap, ...]:
         """The maps that are compared, the smallest and fastest one first."""
-        size: dict[str, Any] = {"n_components": self.n_components, "random_state": self.random_state}
+        size, seed = self.n_components, self.random_state
         return (
-            TanimotoMinMaxFeatures(**size),
-            NystromFeatures(**size),
-            NystromFeatures(kernel=Gaussian("auto"), **size),
-            GaussianMaclaurinFeatures(length_scale="auto", **size),
+            TanimotoMinMaxFeatures(size, random_state=seed),
+            NystromFeatures(size, random_state=seed),
+            NystromFeatures(size, kernel=Gaussian("auto"), random_state=seed),
+            GaussianMaclaurinFeatures(size, length_scale="auto", random_state=seed),
         )
 
     @property
@@ -154,7 +155,7 @@ class MapChoice(ChoiceByLabelsLeftOut):
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> MapChoice:
         """Rebuild a choice from its `state`."""
-        entries: Mapping[str, Any] = state
+        entries: State = state
         trials = tuple(
             MapTrial(from_state(each["map"]), each["log_probability"], each["r2"])
             for each in entries["trials"]
@@ -168,7 +169,7 @@ def choose_map(
     y: npt.ArrayLike,
     *,
     random_state: int = 0,
-    options: Mapping[str, object] | None = None,
+    options: ProcessOptions | None = None,
     on_trial: Callable[[str], None] | None = None,
     used: Callable[[FeatureMap], FeatureMap] = lambda feature_map: feature_map,
 ) -> MapChoice:
@@ -220,7 +221,7 @@ def choose_map(
     order = np.argsort(seeds.words(random_state, "gp/mapchoice", n), kind="stable")
     n_out = min(_LEFT_OUT, n // 5)
     out, rest = np.sort(order[:n_out]), np.sort(order[n_out:])
-    parts = _Parts(X[rest], targets[rest], X[out], targets[out], dict(options or {}), report, used)
+    parts = _Parts(X[rest], targets[rest], X[out], targets[out], options or {}, report, used)
     trials, scores = [], []
     for candidate in candidates:
         one = parts.decided(candidate, random_state)
@@ -244,9 +245,9 @@ class _Parts:
 
     X: Matrix
     y: Double
-    X_out: Any
+    X_out: Matrix
     y_out: Double
-    options: dict[str, Any]
+    options: ProcessOptions
     on_trial: Callable[[str], None]
     used: Callable[[FeatureMap], FeatureMap]
 
@@ -254,9 +255,15 @@ class _Parts:
         """Return the map; if its length scale is "auto", with the best one for the known labels."""
         if not undecided(feature_map):
             return feature_map
-        how: dict[str, Any] = {"options": self.options, "on_trial": self.on_trial, "random_state": seed}
-        how["used"] = self.used
-        search = choose_length_scale(_small(feature_map), self.X, self.y, **how)
+        search = choose_length_scale(
+            _small(feature_map),
+            self.X,
+            self.y,
+            options=self.options,
+            on_trial=self.on_trial,
+            random_state=seed,
+            used=self.used,
+        )
         return with_length_scale(feature_map, search.length_scale)
 
     def score(self, feature_map: FeatureMap) -> tuple[Double, float]:

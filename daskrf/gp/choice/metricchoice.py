@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from daskrf import seeds
 from daskrf.arrays import Matrix, as_csr, check_finite
 from daskrf.blas import blas_threads_for
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
 from daskrf.features.featuremap import parameters_in
@@ -112,7 +113,7 @@ class MetricChoice(ChoiceByLabelsLeftOut):
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> MetricChoice:
         """Rebuild a choice from its `state`."""
-        entries: Mapping[str, Any] = state
+        entries: State = state
         kernel = MetricGaussian(**entries["kernel"]["parameters"])
         trials = tuple(MetricTrial(*trial) for trial in entries["trials"])
         values = {**entries, "kernel": kernel, "trials": trials, "noise": tuple(entries["noise"])}

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from daskrf import seeds
 from daskrf.arrays import (
     Matrix,
     MatrixLike,
+    NamedArrays,
     as_csr,
     check_rows_to_fit,
     check_width_of,
@@ -22,12 +23,13 @@ from daskrf.arrays import (
     refuse_negative,
     shape_of,
 )
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.jointevidence import FixedParameters, JointEvidence, JointParameters
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.process import check_version, seen_no
-from daskrf.gp.processes.regressor import Regressor, mean_and_std
+from daskrf.gp.processes.regressor import Regressor, RowFunction, mean_and_std
 from daskrf.gp.sums.chunks import check_rows
 from daskrf.kernels.coregionalized import Coregionalized, with_target
 from daskrf.kernels.kernel import Kernel
@@ -483,8 +485,8 @@ class CoregionalizedGP(Regressor):
         InputError
             If the state has another version, or the rows are missing.
         """
-        entries: Mapping[str, Any] = state
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        entries: State = state
+        stored: NamedArrays = arrays
         check_version(entries, _STATE_VERSION, stored, "weights", "rows/data")
         joint = ExactGP.from_state(entries["joint"], stored)
         kernel = joint.kernel
@@ -599,6 +601,18 @@ class CoregionalizedTarget:
         """Number of labels of the target; 0 for a sum of targets."""
         return int(np.count_nonzero(self.whole.target_of_label_ == self.place))
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array: ...
+    @overload
     def predict(
         self,
         X: MatrixLike,
@@ -608,7 +622,17 @@ class CoregionalizedTarget:
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
-    ) -> Any:
+    ) -> tuple[Array, ...]: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> Array | tuple[Array, ...]:
         """Return the predictive mean and, on request, the standard deviation or the joint covariance.
 
         As `ExactGP.predict`.
@@ -628,7 +652,7 @@ class CoregionalizedTarget:
         std_y = np.sqrt(std_f**2 + self.noise)
         return mean_and_std(self.shift + self.scale * mean, std_f, std_y, of)
 
-    def _rows(self, X: MatrixLike) -> Any:
+    def _rows(self, X: MatrixLike) -> Matrix:
         check_width_of(self.whole, X)
         return with_target(check_rows(X, self.kernel), self.place)
 
@@ -666,7 +690,7 @@ class CoregionalizedTarget:
 class TargetFunction:
     """A function of rows of molecules, from one of rows with targets, or several functions at once."""
 
-    function: Any
+    function: RowFunction
     of: CoregionalizedTarget
 
     def predict(self, X: MatrixLike) -> Array:

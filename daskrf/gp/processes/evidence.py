@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -211,8 +210,10 @@ def solved_weights(
         If the weights contradict the evidence.
     """
     few = few_rows(moments.n, len(moments.phi_sum))
-    solver: Any = factor
-    if factor is None:
+    solver: LowRankGram | ShiftedCholesky
+    if factor is not None:
+        solver = factor
+    else:
         solver = LowRankGram(moments.gram, moments.n) if few else ShiftedCholesky(moments.gram)
     weights, jitter = np.empty((len(moments.phi_sum), len(fitted))), 0.0
     for t, h in enumerate(fitted):

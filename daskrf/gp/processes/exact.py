@@ -7,7 +7,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from daskrf import seeds
 from daskrf.arrays import (
     Matrix,
     MatrixLike,
+    NamedArrays,
     as_csr,
     check_columns_of,
     check_rows_to_fit,
@@ -27,6 +28,7 @@ from daskrf.arrays import (
     row_slice,
 )
 from daskrf.blas import blas_threads_for
+from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.processes.iteratedlimits import PROBES, IteratedSites
@@ -365,7 +367,7 @@ class ExactGP(Regressor):
         m, a, s = fixed
         if a is not None and s is not None:
             return ProcessParameters(float(y.mean()) if m is None else m, a, s), fixed, False
-        subset_gp: Any = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
+        subset_gp = ExactGP(self.kernel, mean=m, signal_variance=a, noise_variance=s, solver="cholesky")
         try:
             subset_gp.set_params(n_subset=_FIRST_GUESS, random_state=self.random_state).fit(X, y)
             m0, a0, s0 = (
@@ -465,8 +467,9 @@ class ExactGP(Regressor):
         if a is None or s is None:
             solver = KernelSolver(matrix, y)
             doubt = _DOUBT * solver.spread if s is None else 0.0
-            fixed: Any = {"mean": m, "signal_variance": a, "noise_variance": s}
-            ((optimum, at_bound),) = find_hyperparameters(solver, **fixed, doubt=doubt)
+            ((optimum, at_bound),) = find_hyperparameters(
+                solver, mean=m, signal_variance=a, noise_variance=s, doubt=doubt
+            )
             m, a, s = (
                 optimum.mean + float(solver.moments.shift[0]),
                 optimum.signal_variance,
@@ -958,8 +961,8 @@ class ExactGP(Regressor):
         InputError
             If the state has another version, or the rows are missing.
         """
-        entries: Mapping[str, Any] = state
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        entries: State = state
+        stored: NamedArrays = arrays
         check_version(entries, _STATE_VERSION, stored, "weights", "rows/data")
         kernel, options = kernel_from_state(entries["kernel"]), dict(entries["options"])
         model = cls(kernel, **entries["given"], **options)
@@ -987,7 +990,7 @@ class ExactGP(Regressor):
         model._factor = model._solver = None
         return model
 
-    def _restore_pathwise(self, state: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    def _restore_pathwise(self, state: State, arrays: NamedArrays) -> None:
         alpha, rest, prior = arrays["weights"], {}, None
         if "statistics/draws" in arrays:
             rest = {name: arrays[f"statistics/{name}"] for name in ("draws", "ones", "labelled")}
@@ -1180,12 +1183,13 @@ def _few_more(before: Array, y: Array) -> bool:
     return len(y) <= _FEW_MORE * len(before) and np.array_equal(before, y[: len(before)])
 
 
-def _differ(a: Any, b: Any) -> bool:
+def _differ(a: MatrixLike, b: MatrixLike) -> bool:
     """Return whether two matrices of rows have different values."""
-    a, b = as_csr(a), as_csr(b)
-    if a.shape != b.shape or a.nnz != b.nnz:
+    one, other = as_csr(a), as_csr(b)
+    if one.shape != other.shape or one.nnz != other.nnz:
         return True
-    return not all(np.array_equal(getattr(a, p), getattr(b, p)) for p in ("indptr", "indices", "data"))
+    names = ("indptr", "indices", "data")
+    return not all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 class _Sampler(ShiftedCholesky):

@@ -11,14 +11,14 @@ The search for lambda begins with few of the features, which are exchangeable, a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError
 from daskrf.gp.likelihoods.censored import Censored
 from daskrf.gp.likelihoods.propagation import FeatureCovariance
@@ -34,6 +34,7 @@ from daskrf.gp.solve.solvers import (
 )
 from daskrf.gp.sums.limitrows import LimitRows
 from daskrf.gp.sums.statistics import Moments, SufficientStatistics
+from daskrf.gp.sums.sums import Statistics
 
 Array = npt.NDArray[np.float64]
 Fixed = tuple[float | None, float | None, float | None]
@@ -61,7 +62,7 @@ class StandIns:
         return {f"{_PREFIX}{name}": getattr(self, name) for name in _STORED}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> StandIns | None:
+    def from_arrays(cls, arrays: NamedArrays) -> StandIns | None:
         """Undo `arrays`; None if there are none among them."""
         if f"{_PREFIX}labels" not in arrays:
             return None
@@ -279,7 +280,7 @@ def likelihood_with_limits(
     return fit.log_evidence, np.array([by_mean, by_signal, by_noise])
 
 
-def refuse_all_limits(statistics: SufficientStatistics) -> None:
+def refuse_all_limits(statistics: Statistics) -> None:
     """Refuse limits without a measured label.
 
     Raises

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from daskrf.documents import State
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut
 from daskrf.kernels.kernel import Kernel, from_state
 from daskrf.quantities import POSITIONS, SUBSTITUENTS
@@ -154,7 +155,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     @classmethod
     def from_state(cls, state: Mapping[str, object]) -> KernelChoice:
         """Rebuild a choice from its `state`."""
-        entries: Mapping[str, Any] = state
+        entries: State = state
         names = ("name", "log_probability", "r2")
         kernel = from_state(entries["kernel"])
         trials = tuple(

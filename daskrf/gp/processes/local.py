@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,11 @@ from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap
 from daskrf.features.localgaussian import nearest_blocks, refuse_half
 from daskrf.gp.processes.evidence import Hyperparameters, solved_weights
-from daskrf.gp.processes.posterior import PosteriorFactor, standard_normal
+from daskrf.gp.processes.posterior import Factor, PosteriorFactor, standard_normal
 from daskrf.gp.processes.process import FeatureSpaceGP
 from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver
 from daskrf.gp.sums.chunks import FeatureBlock, feature_blocks
-from daskrf.gp.sums.sums import StackedStatistics
+from daskrf.gp.sums.sums import StackedStatistics, Statistics
 
 _COPIED_ENTRIES = 1 << 22  # features copied at a time
 _LITTLE_NOISE = 0.01  # of the signal variance
@@ -136,7 +136,7 @@ class LocalGaussianGP(FeatureSpaceGP):
         """
         return super().draw(seed, target)
 
-    def _prior_samples(self, X: Any, n_samples: int, random_state: int, of: str, target: int) -> Array:
+    def _prior_samples(self, X: MatrixLike, n_samples: int, random_state: int, of: str, target: int) -> Array:
         """Raise: around which centroids there are samples is known after the fit."""
         raise estimators.not_fitted(self)
 
@@ -150,28 +150,26 @@ class LocalGaussianGP(FeatureSpaceGP):
 
     @classmethod
     def from_state(cls, state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Self:
-        entries: Mapping[str, Any] = state
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
-        model = super().from_state(entries, stored)
+        model = super().from_state(state, arrays)
         model.rows_ = model.rows
         return model
 
-    def _set_map(self, feature_map: Any) -> None:
-        if getattr(feature_map, "gram_block", None) is None:
+    def _set_map(self, feature_map: FeatureMap | None) -> None:
+        if feature_map is None or getattr(feature_map, "gram_block", None) is None:
             raise InputError(
                 f"LocalGaussianGP needs a map with centroids, LocalGaussianFeatures, not {feature_map!r}."
             )
         super()._set_map(feature_map)
-        self.local_map_ = feature_map
+        self.local_map_: FeatureMap = feature_map
         if not self.residual:
             self._projects = self._residual = None
 
     def _features(
-        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: Any = None
+        self, X: MatrixLike, diagonal: npt.ArrayLike | None = None, rows: MatrixLike | None = None
     ) -> Iterator[FeatureBlock]:
         """Yield features with only the block of the nearest centroid filled, and 0 elsewhere."""
         made, size = self.feature_map_ is not None, self.local_map_.block_size
-        transform = self.feature_map_.transform_nearest if made else None
+        transform = None if self.feature_map_ is None else self.feature_map_.transform_nearest
         for phi, _, block_rows in feature_blocks(X, self.feature_map_, transform, rows=rows):
             self._check_width(phi)
             refuse_half(phi.dtype)
@@ -181,7 +179,7 @@ class LocalGaussianGP(FeatureSpaceGP):
                 piece_rows = None if block_rows is None else block_rows[start : start + step]
                 yield FeatureBlock(piece if made else _nearest_only(piece, size), None, piece_rows)
 
-    def _check_statistics(self, statistics: Any) -> None:
+    def _check_statistics(self, statistics: object) -> None:
         if not isinstance(statistics, StackedStatistics):
             raise InputError(
                 "LocalGaussianGP is fitted to StackedStatistics, a Gram matrix for each centroid: compute "
@@ -194,14 +192,15 @@ class LocalGaussianGP(FeatureSpaceGP):
                 "pass the map that they were made with."
             )
 
-    def _fit(self, statistics: Any) -> Self:
+    def _fit(self, statistics: Statistics) -> Self:
         self.check_parameters()  # before `rows_` changes, which standard deviations of the last fit use
         self.rows_ = self.rows
         return super()._fit(statistics)
 
     def _weights(
-        self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
+        self, statistics: Statistics, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
     ) -> tuple[Array, float]:
+        assert isinstance(statistics, StackedStatistics)
         blocks, nearest = range(len(statistics.grams)), self.rows_ == "nearest"
         moments = (statistics.block_moments(block, nearest=nearest) for block in blocks)
         parts = [solved_weights(each, fitted, claimed=False) for each in moments]
@@ -210,7 +209,8 @@ class LocalGaussianGP(FeatureSpaceGP):
         weights[: len(stacked)] = stacked
         return weights, max(jitter for _, jitter in parts)
 
-    def _new_factor(self, statistics: Any, ratio: float) -> Any:
+    def _new_factor(self, statistics: Statistics, ratio: float) -> Factor:
+        assert isinstance(statistics, StackedStatistics)
         return StackedFactor(statistics, ratio, nearest=self.rows_ == "nearest")
 
     def _means(self, phi: npt.NDArray[np.number]) -> Array:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -557,7 +557,7 @@ class _System:
         size = 2 + self.draws.shape[1]
         self._solve(np.where(np.arange(size) < 2, _REFINED, 1.0) * tolerance, tolerance)
 
-    def _noise_scales(self, ratio: float) -> Any:
+    def _noise_scales(self, ratio: float) -> np.float32 | Single:
         """Return the root of the noise of all rows, or of each, relative to the signal variance."""
         ratios = self.equations.ratios(ratio)
         if isinstance(ratios, float):

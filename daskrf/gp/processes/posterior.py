@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,19 @@ def expanded_rows(n: int, n_components: int, dtype: npt.DTypeLike) -> Iterator[s
     """Yield slices over n rows whose features in `dtype` take at most 64 MiB (or one row)."""
     step = max(1, _EXPANDED_BYTES // (n_components * np.dtype(dtype).itemsize))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+class Factor(Protocol):
+    """A root of the posterior covariance of the weights, which gives variances and samples."""
+
+    @property
+    def root(self) -> npt.NDArray[np.floating]: ...
+
+    def whiten(self, phi: npt.NDArray[np.number], n_components: int) -> npt.NDArray[np.floating]: ...
+
+    def variances(self, phi: npt.NDArray[np.number], n_components: int) -> npt.NDArray[np.float64]: ...
+
+    def sample(self, n: int, seed: int, target: int) -> npt.NDArray[np.float64]: ...
 
 
 class PosteriorFactor:

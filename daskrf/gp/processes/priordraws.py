@@ -203,10 +203,11 @@ class CoregionalizedDraws:
     """
 
     kernel: Coregionalized
-    inner: Any
+    inner: Draws
 
     def only(self, numbers: Sequence[int]) -> CoregionalizedDraws:
         """Return some of the samples."""
+        assert not isinstance(self.inner, IntersectionDraws)  # they are no samples of a fit
         size = len(self.kernel.factor[0])
         each = [number * size + q for number in numbers for q in range(size)]
         return CoregionalizedDraws(self.kernel, self.inner.only(each))

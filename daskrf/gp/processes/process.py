@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, Self, overload
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from daskrf.arrays import (
+    Matrix,
     MatrixLike,
+    NamedArrays,
     as_csr,
     check_columns_of,
     check_rows_to_fit,
     check_width_of,
     learn_columns,
 )
+from daskrf.documents import State
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.estimators import clone
@@ -44,6 +48,7 @@ from daskrf.gp.processes.featurelimits import (
 )
 from daskrf.gp.processes.limits import Sides, check_sides
 from daskrf.gp.processes.posterior import (
+    Factor,
     LowRankFactor,
     PosteriorFactor,
     expanded_rows,
@@ -66,7 +71,7 @@ from daskrf.gp.sums.chunks import (
 )
 from daskrf.gp.sums.fixedpoint import check_targets, choose_exponent
 from daskrf.gp.sums.statistics import Moments, SufficientStatistics
-from daskrf.gp.sums.sums import Statistics, Summation
+from daskrf.gp.sums.sums import GramStrip, Statistics, Summation
 from daskrf.kernels.kernel import Kernel
 
 EIGEN_LIMIT = 1024  # up to here one eigendecomposition is cheaper than about ten Cholesky factorizations
@@ -124,8 +129,8 @@ class FeatureSpaceGP(Regressor):
     noise_variance: npt.ArrayLike | None
     method: Literal["auto", "eigh", "cholesky"]
     n_components: int | None = None
-    statistics_: Any  # as `fit_statistics` takes them, or None
-    _factors: dict[float, PosteriorFactor | LowRankFactor]
+
+    _factors: dict[float, Factor]
     # If features are a projection: whether k(x, x) is 1 or depends on the row.
     _projects: Literal["unit", "rows"] | None = None
     _residual: Residual | None = None  # what features leave out, if they are of a map
@@ -183,11 +188,19 @@ class FeatureSpaceGP(Regressor):
         size = self.n_components if self.feature_map_ is None else self.feature_map_.n_components
         sides = self._sides(side, targets)
         measured = targets if sides is None else targets[sides == 0]
-        sums: dict[str, Any] = {"n_components": size, "exponents": choose_exponent(measured), "side": sides}
+        summed = functools.partial(
+            sum_rows,
+            X,
+            targets,
+            self.feature_map_,
+            n_components=size,
+            exponents=choose_exponent(measured),
+            side=sides,
+        )
         try:
-            self._fit(sum_rows(X, targets, self.feature_map_, **sums))
+            self._fit(summed())
         except CoarseSumsError:
-            self._fit(sum_rows(X, targets, self.feature_map_, **sums, precision="double"))
+            self._fit(summed(precision="double"))
         learn_columns(self, original)
         for target in range(targets.shape[1]):
             for caution in self.cautions(target):
@@ -248,11 +261,18 @@ class FeatureSpaceGP(Regressor):
         if X.shape[0] == len(targets) == 0:
             return self
         self.check_parameters(targets.shape[1])
-        sums: dict[str, Any] = {"n_components": statistics.n_components, "exponents": statistics.y_exponents}
-        sums |= {"rows_before": statistics.n, "side": self._sides(side, targets, some=True)}
-        return self.add_statistics(sum_rows(X, targets, self.feature_map_, **sums))
+        summed = sum_rows(
+            X,
+            targets,
+            self.feature_map_,
+            n_components=statistics.n_components,
+            exponents=statistics.y_exponents,
+            rows_before=statistics.n,
+            side=self._sides(side, targets, some=True),
+        )
+        return self.add_statistics(summed)
 
-    def add_statistics(self, statistics: SufficientStatistics) -> Self:
+    def add_statistics(self, statistics: Statistics) -> Self:
         """Add the statistics of further rows and refit."""
         self._check_fitted()
         return self._fit(self._kept_statistics().combine(statistics))
@@ -464,7 +484,9 @@ class FeatureSpaceGP(Regressor):
         """
         if n_samples < 1:
             raise InputError(f"variances need at least one posterior sample, not {n_samples}.")
-        return SampledVariances.of(self._factor(target), n_samples, seed)
+        factor = self._factor(target)
+        assert isinstance(factor, (PosteriorFactor, LowRankFactor))
+        return SampledVariances.of(factor, n_samples, seed)
 
     def with_sampled(self, sampled: Mapping[int, SampledVariances]) -> Self:
         """Return this model with approximate standard deviations: for each target, from posterior samples.
@@ -639,7 +661,7 @@ class FeatureSpaceGP(Regressor):
         residuals = residual.joint_draws(all_rows, shared, n_samples, random_state, target)
         return self._with_noise(drawn, blocks, residuals, normal, target)
 
-    def _prior_samples(self, X: Any, n_samples: int, random_state: int, of: str, target: int) -> Array:
+    def _prior_samples(self, X: MatrixLike, n_samples: int, random_state: int, of: str, target: int) -> Array:
         """Return samples from the prior: features times independent normal weights."""
         self.check_parameters()
         names = ("mean", "signal_variance", "noise_variance")
@@ -799,7 +821,7 @@ class FeatureSpaceGP(Regressor):
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
         """Return the weights and the statistics, which standard deviations, samples and partial_fit need."""
         self._check_fitted()
-        arrays = {"weights": self.weights_}
+        arrays: dict[str, npt.NDArray[np.generic]] = {"weights": self.weights_}
         if statistics and self.statistics_ is not None:
             arrays.update({f"statistics/{k}": v for k, v in self.statistics_.arrays().items()})
         if self._stand_ins is not None:
@@ -815,8 +837,8 @@ class FeatureSpaceGP(Regressor):
         InputError
             If the state has another version, or the weights are missing.
         """
-        entries: Mapping[str, Any] = state
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        entries: State = state
+        stored: NamedArrays = arrays
         check_version(entries, STATE_VERSION, stored, "weights")
         model = cls(**{name: entries[name] for name in cls._options}, **entries["given"])
         model._set_map(None if entries["feature_map"] is None else from_state(entries["feature_map"]))
@@ -829,7 +851,9 @@ class FeatureSpaceGP(Regressor):
         model.n_rows_, model.one_bit_ = entries["n"], entries["one_bit"]
         model.weights_ = np.asarray(stored["weights"], dtype=np.float64)
         sums = {k.removeprefix("statistics/"): v for k, v in stored.items() if k.startswith("statistics/")}
-        model.statistics_ = Summation.restore(sums) if sums else None
+        restored = Summation.restore(sums) if sums else None
+        assert not isinstance(restored, GramStrip)
+        model.statistics_ = restored
         model._stand_ins = StandIns.from_arrays(stored)
         model._factors, model._eigen = {}, None
         return model
@@ -843,12 +867,14 @@ class FeatureSpaceGP(Regressor):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_factors": {}, "_eigen": None}
 
-    def _set_map(self, feature_map: Any) -> None:
+    def _set_map(self, feature_map: FeatureMap | None) -> None:
         """Set the fitted feature map, or None if features are given."""
         self.feature_map_ = feature_map
         kernel = None if feature_map is None else feature_map.projected_kernel
         self._projects = None if kernel is None else "unit" if kernel.has_unit_diagonal else "rows"
-        self._residual = None if kernel is None else Residual(feature_map, self._projection(feature_map))
+        self._residual = None
+        if feature_map is not None and kernel is not None:
+            self._residual = Residual(feature_map, self._projection(feature_map))
 
     def _projection(self, feature_map: object) -> Callable[[Array], Array] | None:
         """Return the function from values at landmarks to weights, if features project on landmarks."""
@@ -861,7 +887,7 @@ class FeatureSpaceGP(Regressor):
         """Yield the packed bits or features of the rows, in blocks."""
         return feature_blocks(X, self.feature_map_, diagonal=diagonal, rows=rows)
 
-    def _moments(self, statistics: SufficientStatistics) -> Moments:
+    def _moments(self, statistics: Statistics) -> Moments:
         """Return moments of features whose weights each have the prior variance `signal_variance`."""
         return statistics.moments()
 
@@ -869,7 +895,8 @@ class FeatureSpaceGP(Regressor):
         """Return the weights of the original features, given those of the features of `_moments`."""
         return weights
 
-    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor | LowRankFactor:
+    def _new_factor(self, statistics: Statistics, ratio: float) -> Factor:
+        assert isinstance(statistics, SufficientStatistics)
         if self._stand_ins is not None:
             return posterior_factor(
                 self._stand_ins.moments(statistics, float(self.noise_variance_[0])), ratio
@@ -954,13 +981,14 @@ class FeatureSpaceGP(Regressor):
             raise InputError("limits are of one target: fit each target on its own.")
         return check_sides(side, len(targets), some=some)
 
-    def _fit(self, statistics: Any) -> Self:
+    def _fit(self, statistics: Statistics) -> Self:
         self.check_parameters()
         self._check_statistics(statistics)
         if statistics.n == 0:
             refuse_all_limits(statistics)
             raise InputError("there is no row to fit to: pass at least one row with a label.")
         if statistics.limits is not None:
+            assert isinstance(statistics, SufficientStatistics)
             return self._fit_limits(statistics)
         self._stand_ins = None
         solver = self._solver(statistics)
@@ -1000,7 +1028,9 @@ class FeatureSpaceGP(Regressor):
         self._eigen = None
         return self
 
-    def _set_fitted(self, statistics: Any, shift: Array, results: list[tuple[Hyperparameters, bool]]) -> None:
+    def _set_fitted(
+        self, statistics: Statistics, shift: Array, results: list[tuple[Hyperparameters, bool]]
+    ) -> None:
         """Set the hyperparameters of all targets; means are relative to the shift."""
         fitted = [hyperparameters for hyperparameters, _ in results]
         self.statistics_ = statistics
@@ -1014,7 +1044,7 @@ class FeatureSpaceGP(Regressor):
 
     def _weights(
         self,
-        statistics: SufficientStatistics,
+        statistics: Statistics,
         solver: EigenSolver | CholeskySolver,
         fitted: list[Hyperparameters],
     ) -> tuple[Array, float]:
@@ -1028,7 +1058,7 @@ class FeatureSpaceGP(Regressor):
             solver, mean=self.mean, signal_variance=self.signal_variance, noise_variance=self.noise_variance
         )
 
-    def _solver(self, statistics: SufficientStatistics) -> EigenSolver | CholeskySolver:
+    def _solver(self, statistics: Statistics) -> EigenSolver | CholeskySolver:
         small = statistics.n_components <= EIGEN_LIMIT or few_rows(statistics.n, statistics.n_components)
         eigen = self.method == "eigh" or (self.method == "auto" and small)
         return (EigenSolver if eigen else CholeskySolver)(self._moments(statistics))
@@ -1067,7 +1097,7 @@ class FeatureSpaceGP(Regressor):
         return means + self.mean_
 
     def _set_left_out(
-        self, statistics: Any, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
+        self, statistics: Statistics, solver: EigenSolver | CholeskySolver, fitted: list[Hyperparameters]
     ) -> None:
         """Set the variance of f outside the features, per unit of k(x, x) that they leave out.
 
@@ -1152,7 +1182,7 @@ class FeatureSpaceGP(Regressor):
         parts = [left for _, _, left in self._parts(block)] if scaled else []
         return self._residual_draws(rows, np.concatenate([np.empty(0), *parts]))
 
-    def _rows_of(self, block: FeatureBlock) -> Any:
+    def _rows_of(self, block: FeatureBlock) -> Matrix:
         if block.rows is None:
             raise InputError(
                 "the covariance and samples of f need the kernel between rows, which features alone do not "
@@ -1172,7 +1202,7 @@ class FeatureSpaceGP(Regressor):
     def _all_rows(self, blocks: list[FeatureBlock]) -> sp.csr_matrix:
         return sp.vstack([as_csr(self._rows_of(block)) for block in blocks], format="csr")
 
-    def _factor(self, target: int) -> PosteriorFactor | LowRankFactor:
+    def _factor(self, target: int) -> Factor:
         """Return the factor of one target, computed once per worker; targets with equal ratios share it."""
         statistics = self._kept_statistics()
         ratio = float(self.noise_variance_[target] / self.signal_variance_[target])
@@ -1181,11 +1211,11 @@ class FeatureSpaceGP(Regressor):
                 self._factors[ratio] = self._new_factor(statistics, ratio)
             return self._factors[ratio]
 
-    def _estimator(self, target: int) -> PosteriorFactor | LowRankFactor | SampledVariances:
+    def _estimator(self, target: int) -> Factor | SampledVariances:
         """Return what variances of one target are computed by."""
         return self._factor(target) if self._sampled is None else self._sampled[target]
 
-    def _kept_statistics(self) -> SufficientStatistics:
+    def _kept_statistics(self) -> Statistics:
         self._check_fitted()
         if self.statistics_ is None:
             raise InputError(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import NamedArrays
+from daskrf.documents import State
 from daskrf.errors import InputError, OptionError
 from daskrf.estimators import defaults_of
 from daskrf.features import default_map, known_maps
+from daskrf.features.featuremap import FeatureMap
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.local import LocalGaussianGP
@@ -28,7 +31,27 @@ PROCESSES: dict[str, type[FeatureSpaceGP]] = {
 """The classes that a feature map may name as `FeatureMap.process`."""
 
 
-def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
+class ProcessOptions(TypedDict, total=False):
+    """Parameters of processes, on features and exact ones; each class has some of them."""
+
+    mean: npt.ArrayLike | None
+    signal_variance: npt.ArrayLike | None
+    noise_variance: npt.ArrayLike | None
+    method: Literal["auto", "eigh", "cholesky"]
+    n_components: int | None
+    criterion: Literal["evidence", "bound"]
+    rows: Literal["all", "nearest"]
+    residual: bool
+    solver: Literal["auto", "cholesky", "cg"]
+    n_draws: int
+    n_features: int
+    n_landmarks: int | None
+    tolerance: float
+    max_iterations: int
+    random_state: int
+
+
+def gp_for(feature_map: FeatureMap, **options: Unpack[ProcessOptions]) -> FeatureSpaceGP:
     """Return the unfitted model for a feature map.
 
     The map names its class (`FeatureMap.process`).
@@ -49,10 +72,11 @@ def gp_for(feature_map: Any, **options: Any) -> FeatureSpaceGP:
     >>> (type(gp_for(LandmarkFeatures(8))).__name__, type(gp_for(TanimotoMinMaxFeatures(8))).__name__)
     ('SparseGP', 'RandomFeatureGP')
     """
-    kind: Any = PROCESSES[feature_map.process]
+    kind = PROCESSES[feature_map.process]
     if unknown := sorted(set(options) - set(defaults_of(kind))):
         raise OptionError(_misplaced(unknown[0], feature_map))
-    model = kind(feature_map, **options)
+    make: Callable[..., FeatureSpaceGP] = kind
+    model = make(feature_map, **options)
     model.check_parameters()
     return model
 
@@ -81,13 +105,13 @@ def model_from_state(
     InputError
         If the class is unknown, the state has another version, or the weights are missing.
     """
-    entries: Mapping[str, Any] = state
-    stored: Mapping[str, npt.NDArray[Any]] = arrays
+    entries: State = state
+    stored: NamedArrays = arrays
     if entries.get("class") == SeparateGP.__name__:
         parts = (model_from_state(*each) for each in SeparateGP.stored_parts(entries, stored))
         return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], entries["targets"])
     exact: tuple[type[Process], ...] = ExactGP, CoregionalizedGP
-    classes: dict[Any, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), *exact)}
+    classes: dict[str, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), *exact)}
     name = entries.get("class")
     if name not in classes:
         raise InputError(f"unknown model class {name!r}; known classes: {', '.join(sorted(classes))}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,10 +10,19 @@ import numpy.typing as npt
 from daskrf import estimators
 from daskrf.arrays import MatrixLike, check_columns_of
 from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap
 from daskrf.gp.processes.evidence import check_positive
 from daskrf.gp.sums.chunks import check_of
+from daskrf.gp.sums.sums import Statistics
 
 Array = npt.NDArray[np.float64]
+
+
+class RowFunction(Protocol):
+    """A function of rows: a posterior sample, or an approximation of a mean."""
+
+    def predict(self, X: MatrixLike, /) -> Array:
+        """Return the values, float64 of shape (m,), or (m, D) for D functions at once."""
 
 
 class Regressor(estimators.Regressor):
@@ -26,12 +35,9 @@ class Regressor(estimators.Regressor):
     n_features_in_: int
 
     # Of processes on features: the fitted map, or None where they take features; sums over rows; weights.
-    feature_map_: Any
-    statistics_: Any
-    weights_: Any
-
-    kernel_choice_: Any
-    """Of exact processes: what was compared to choose the kernel, or None."""
+    feature_map_: FeatureMap | None
+    statistics_: Statistics | None
+    weights_: Array
 
     def _check_fitted(self) -> None:
         if not hasattr(self, self._weights_name):

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +77,7 @@ class Residual:
             getattr(inner, f"{inner.kept_rows}_", None) if isinstance(inner, SampleMap) else None
         )
 
-    def rows(self, X: MatrixLike) -> Any:
+    def rows(self, X: MatrixLike) -> MatrixLike:
         """Return rows as the kernel takes them: folded, if the map folds them."""
         return X if self._folded is None else self._folded.folded(X)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.arrays import MatrixLike
+from daskrf.arrays import MatrixLike, NamedArrays
+from daskrf.documents import State
 from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.process import PER_TARGET
+from daskrf.gp.processes.regressor import RowFunction
 from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, TargetProcess, WeightedSum
+from daskrf.gp.sums.sums import Statistics
 
 Array = npt.NDArray[np.float64]
 
@@ -83,20 +87,20 @@ class SeparateGP:
         self.jitter_ = max(getattr(process, "jitter_", 0.0) for process in self.parts)
 
     @property
-    def feature_map_(self) -> Any:
+    def feature_map_(self) -> FeatureMap | None:
         """The map of all models; if set to None, they take features instead of rows."""
         return getattr(self.parts[0], "feature_map_", None)
 
     @feature_map_.setter
-    def feature_map_(self, feature_map: object) -> None:
+    def feature_map_(self, feature_map: FeatureMap | None) -> None:
         for process in self.parts:
             process.feature_map_ = feature_map
 
     @property
-    def statistics_(self) -> Any:
+    def statistics_(self) -> tuple[Statistics, ...] | None:
         """The sums of each model, or None if the model was stored without them."""
-        sums = tuple(process.statistics_ for process in self.parts)
-        return None if None in sums else sums
+        sums = tuple(each for process in self.parts if (each := process.statistics_) is not None)
+        return sums if len(sums) == len(self.parts) else None
 
     @property
     def means_only(self) -> bool:
@@ -168,16 +172,15 @@ class SeparateGP:
         mean, std : float64 arrays, shape (n, n_targets), or (n,) for one target
             Two standard deviations, of f and of y, for ``of="both"``.
         """
-        options: dict[str, Any] = {"of": of, "diagonal": diagonal}
         if target is not None:
             process, place = self.process_of(target)
-            return process.predict(X, return_std, **options, target=place)
+            return process.predict(X, return_std, of=of, target=place, diagonal=diagonal)
         if not return_std:
-            return self._columns(process.predict(X, **options) for process in self.parts)
-        predictions = [process.predict(X, True, **options) for process in self.parts]
+            return self._columns(process.predict(X, of=of, diagonal=diagonal) for process in self.parts)
+        predictions = [process.predict(X, True, of=of, diagonal=diagonal) for process in self.parts]
         return tuple(self._columns(values) for values in zip(*predictions, strict=True))
 
-    def draw(self, seed: int, target: int = 0) -> Any:
+    def draw(self, seed: int, target: int = 0) -> RowFunction:
         """Return one posterior sample of one target; see `FeatureSpaceGP.draw` and `ExactGP.draw`."""
         process, place = self.process_of(target)
         return process.draw(seed, place)
@@ -211,8 +214,8 @@ class SeparateGP:
         state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]
     ) -> Iterator[tuple[dict[str, object], dict[str, npt.NDArray[np.generic]]]]:
         """Yield the state and arrays of each process from those of the whole model."""
-        entries: Mapping[str, Any] = state
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        entries: State = state
+        stored: NamedArrays = arrays
         for number, (process_state, targets) in enumerate(
             zip(entries["parts"], entries["targets"], strict=True)
         ):

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
 from daskrf.features.featuremap import FeatureMap
-from daskrf.gp.processes.posterior import LowRankFactor, PosteriorFactor, posterior_factor
+from daskrf.gp.processes.posterior import Factor, posterior_factor
 from daskrf.gp.processes.prior import PriorPrecision
 from daskrf.gp.processes.process import PER_TARGET, FeatureSpaceGP
 from daskrf.gp.solve.roundoff import CoarseSumsError
-from daskrf.gp.sums.statistics import Moments, SufficientStatistics
+from daskrf.gp.sums.statistics import Moments
+from daskrf.gp.sums.sums import Statistics
 
 _PART_OF_NOISE = 1e-4  # error allowed in variances; the bounds are far above real errors
 
 Array = npt.NDArray[np.float64]
+
+
+@runtime_checkable
+class LandmarkMap(Protocol):
+    """A map whose features are the kernel with landmarks."""
+
+    n_components: int
+
+    def prior_precision(self) -> Array:
+        """Return the kernel among the landmarks."""
+
+    def state(self) -> dict[str, object]:
+        """Return what rebuilds the map."""
 
 
 class SparseGP(FeatureSpaceGP):
@@ -133,16 +147,16 @@ class SparseGP(FeatureSpaceGP):
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_prior": None}
 
-    def _set_map(self, feature_map: Any) -> None:
-        if not hasattr(feature_map, "prior_precision"):
+    def _set_map(self, feature_map: FeatureMap | None) -> None:
+        if feature_map is None or not isinstance(feature_map, LandmarkMap):
             raise InputError(
                 f"SparseGP needs a map with landmarks, such as LandmarkFeatures, not {feature_map!r}."
             )
         super()._set_map(feature_map)
-        self.landmark_map_ = feature_map
+        self.landmark_map_: LandmarkMap = feature_map
         self._prior: PriorPrecision | None = None
 
-    def _fit(self, statistics: SufficientStatistics) -> Self:
+    def _fit(self, statistics: Statistics) -> Self:
         self.check_parameters()
         n_landmarks = self.landmark_map_.n_components
         if statistics.one_bit or statistics.n_components != n_landmarks:
@@ -170,7 +184,7 @@ class SparseGP(FeatureSpaceGP):
             self._prior = PriorPrecision(self.landmark_map_.prior_precision())
         return self._prior
 
-    def _projection(self, feature_map: Any) -> Callable[[Array], Array]:
+    def _projection(self, feature_map: object) -> Callable[[Array], Array]:
         return self._project
 
     def _project(self, values: Array) -> Array:
@@ -179,7 +193,7 @@ class SparseGP(FeatureSpaceGP):
         padded[: len(values)] = values
         return self._prior_factor().solve(padded)
 
-    def _moments(self, statistics: SufficientStatistics) -> Moments:
+    def _moments(self, statistics: Statistics) -> Moments:
         moments = self._prior_factor().whiten(statistics.moments())
         self.deficit_ = max(statistics.kernel_trace - moments.trace, 0.0)
         if self.criterion == "bound":
@@ -189,7 +203,7 @@ class SparseGP(FeatureSpaceGP):
     def _feature_weights(self, weights: Array) -> Array:
         return self._prior_factor().to_features(weights)
 
-    def _new_factor(self, statistics: SufficientStatistics, ratio: float) -> PosteriorFactor | LowRankFactor:
+    def _new_factor(self, statistics: Statistics, ratio: float) -> Factor:
         return posterior_factor(self._prior_factor().whiten(statistics.moments()), ratio)
 
     def _maximized(self) -> str:

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.arrays import MatrixLike
+from daskrf.documents import State
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.solve.kernelmatrix import KernelMatrix, Products, Terms
 
 Single = npt.NDArray[np.float32]
-Ask = Callable[[Any], Any]
+Ask = Callable[[Terms], Single]
+
+Question = TypeVar("Question")
+Reply = TypeVar("Reply")
+Result = TypeVar("Result")
 
 
 def fit_together(
@@ -55,7 +60,7 @@ def fit_together(
     def fitting(gp: ExactGP, labels: npt.ArrayLike) -> Callable[[Ask], ExactGP]:
         return lambda ask: gp.fit(X, labels, matrix=_Shared(matrix, ask))
 
-    def totals(questions: list[Terms]) -> list[Any]:
+    def totals(questions: list[Terms]) -> list[Single]:
         requested = [terms.vectors for terms in questions if isinstance(terms, Products)]
         product = (
             matrix.total(Products(np.hstack(requested))) if requested else None
@@ -81,7 +86,7 @@ class _Shared(KernelMatrix):
         super().__init__(matrix.kernel, matrix.X, tile=matrix.tile, n_threads=matrix.n_threads)
         self._ask: Ask | None = ask
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: State) -> None:
         KernelMatrix.__init__(self, **state)
         self._ask = None
 
@@ -94,8 +99,9 @@ class _Shared(KernelMatrix):
 
 
 def in_step(
-    functions: Sequence[Callable[[Ask], Any]], answer: Callable[[list[Any]], list[Any]]
-) -> list[object]:
+    functions: Sequence[Callable[[Callable[[Question], Reply]], Result]],
+    answer: Callable[[list[Question]], list[Reply]],
+) -> list[Result]:
     """Call functions that ask questions; answer these together whenever each function has asked or returned.
 
     Only one function runs at a time, in the given order, so nothing depends on the timing of threads.
@@ -139,13 +145,14 @@ class _Stopped(BaseException):
     """Ends a function that will get no more answers; like KeyboardInterrupt, it is not to be handled."""
 
 
-class _Turn:
+class _Turn(Generic[Question, Reply, Result]):
     """A function that runs in a thread of its own, but only while `go` waits for its next question."""
 
-    def __init__(self, function: Callable[[Ask], Any]) -> None:
-        self.question: Any = None
-        self.reply: Any = None
-        self.result: Any = None
+    question: Question
+    reply: Reply
+    result: Result
+
+    def __init__(self, function: Callable[[Callable[[Question], Reply]], Result]) -> None:
         self._function = function
         self._error: BaseException | None = None
         self._ended = self._stop = False
@@ -180,7 +187,7 @@ class _Turn:
         self._ended = True
         self._others.release()
 
-    def _ask(self, question: object) -> object:
+    def _ask(self, question: Question) -> Reply:
         self.question = question
         self._others.release()
         self._resume.acquire()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -128,7 +128,21 @@ class Choice(ABC):
         return []
 
 
-class ChoiceByLabelsLeftOut(Choice):
+class Judged(Protocol):
+    """A candidate that was judged by labels left out."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def log_probability(self) -> float: ...
+    @property
+    def r2(self) -> float: ...
+
+
+JudgedTrial = TypeVar("JudgedTrial", bound=Judged)
+
+
+class ChoiceByLabelsLeftOut(Choice, Generic[JudgedTrial]):
     """Candidates judged by labels that were left out; a later one is taken if it is clearly better.
 
     Attributes
@@ -142,7 +156,7 @@ class ChoiceByLabelsLeftOut(Choice):
 
     _headers: ClassVar[tuple[str, ...]] = ("R2", "log probability")
     _candidate: ClassVar[str]
-    trials: tuple[Any, ...]
+    trials: tuple[JudgedTrial, ...]
     n_rows: int
     n_left_out: int
 
@@ -168,20 +182,20 @@ class ChoiceByLabelsLeftOut(Choice):
             "error."
         ]
 
-    def _name(self, number: int, trial: Any) -> str:
+    def _name(self, number: int, trial: JudgedTrial) -> str:
         return str(trial.name)
 
-    def _more_figures(self, trial: Any) -> tuple[str, ...]:
+    def _more_figures(self, trial: JudgedTrial) -> tuple[str, ...]:
         return ()
 
-    def _mark(self, trial: Any) -> str:
+    def _mark(self, trial: JudgedTrial) -> str:
         """Return the last word of the line of a trial."""
         return "taken" if self._is_taken(trial) else ""
 
     @abstractmethod
-    def _is_taken(self, trial: Any) -> bool:
+    def _is_taken(self, trial: JudgedTrial) -> bool:
         """Return whether a trial is the one that was taken."""
 
-    def _comparable(self) -> Sequence[Any]:
+    def _comparable(self) -> Sequence[JudgedTrial]:
         """Return the trials that were judged by the same labels; none if another rule was used."""
         return self.trials

@@ -9,7 +9,7 @@ one seed, so that they are those of one joint sample.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from daskrf.arrays import MatrixLike
 from daskrf.gp.processes.coregionalized import CoregionalizedGP, CoregionalizedTarget
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.regressor import RowFunction
 
 Array = npt.NDArray[np.float64]
 
@@ -84,13 +85,13 @@ def values_of(y: Array, target: Target) -> Array:
 
 
 def joint_prediction(
-    process: Any,
+    process: TargetProcess | Process | SummedProcess,
     place: int,
     X: MatrixLike,
     diagonal: npt.ArrayLike | None = None,
-    rows: Any = None,
+    rows: MatrixLike | None = None,
     *,
-    of: str = "f",
+    of: Literal["y", "f", "both"] = "f",
 ) -> tuple[Array, Array]:
     """Return mean and joint covariance at some rows, for one target of a model.
 
@@ -112,9 +113,10 @@ def joint_prediction(
     mean : float64 array, shape (m,)
     covariance : float64 array, shape (m, m)
     """
-    optional = {"diagonal": diagonal, "rows": rows}
-    options = {name: values for name, values in optional.items() if values is not None}
-    mean, covariance = process.predict(X, return_cov=True, of=of, **options)
+    if rows is None or isinstance(process, (ExactGP, CoregionalizedGP, CoregionalizedTarget)):
+        mean, covariance = process.predict(X, return_cov=True, of=of, diagonal=diagonal)
+    else:
+        mean, covariance = process.predict(X, return_cov=True, of=of, diagonal=diagonal, rows=rows)
     return (mean[:, place], covariance[:, :, place]) if covariance.ndim == 3 else (mean, covariance)
 
 
@@ -122,20 +124,28 @@ def joint_prediction(
 class SummedFunction:
     """A sum of functions of rows."""
 
-    functions: tuple[Any, ...]
+    functions: tuple[RowFunction, ...]
     weights: tuple[float, ...]
 
-    def predict(self, X: MatrixLike, **options: Any) -> Array:
-        """Return the values, shape (m,), or (m, D) for D functions at once; each function gets `options`."""
-        parts = [w * f.predict(X, **options) for f, w in zip(self.functions, self.weights, strict=True)]
+    def predict(self, X: MatrixLike, *, rows: MatrixLike | None = None) -> Array:
+        """Return the values, shape (m,), or (m, D) for D functions at once; `rows` are for each function."""
+        parts = [w * values_at(f, X, rows=rows) for f, w in zip(self.functions, self.weights, strict=True)]
         return np.asarray(sum(parts[1:], start=parts[0]))
+
+
+def values_at(function: RowFunction, X: MatrixLike, *, rows: MatrixLike | None = None) -> Array:
+    """Return the values of a function at rows; if X holds features, some need the `rows` as well."""
+    if rows is None:
+        return function.predict(X)
+    assert isinstance(function, (FeatureSpaceGP, SummedFunction))
+    return function.predict(X, rows=rows)
 
 
 @dataclass(frozen=True)
 class _MeanOf:
     """The mean of one target of a process, as a function of rows."""
 
-    process: Any
+    process: TargetProcess
     place: int
 
     def predict(self, X: MatrixLike) -> Array:
@@ -184,6 +194,19 @@ class SummedProcess:
         """Whether a model was loaded without the arrays that standard deviations and samples need."""
         return any(gp.means_only for gp, _ in self.parts)
 
+    @overload
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> Array: ...
+    @overload
     def predict(
         self,
         X: MatrixLike,
@@ -193,24 +216,36 @@ class SummedProcess:
         of: Literal["y", "f", "both"] = "y",
         target: int | None = None,
         diagonal: npt.ArrayLike | None = None,
-        rows: Any = None,
-    ) -> Any:
+        rows: MatrixLike | None = None,
+    ) -> tuple[Array, ...]: ...
+    def predict(
+        self,
+        X: MatrixLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        of: Literal["y", "f", "both"] = "y",
+        target: int | None = None,
+        diagonal: npt.ArrayLike | None = None,
+        rows: MatrixLike | None = None,
+    ) -> Array | tuple[Array, ...]:
         """Return means and, on request, standard deviations or the joint covariance.
 
         `target` may be 0 or None: there is only the sum.
         """
-        options: dict[str, Any] = {"diagonal": diagonal}
         w = np.array(self.weights)
         if return_cov:
-            joint = [joint_prediction(gp, place, X, rows=rows, of=of, **options) for gp, place in self.parts]
+            joint = [joint_prediction(gp, place, X, diagonal, rows, of=of) for gp, place in self.parts]
             mean = np.asarray(w @ [m for m, _ in joint])
             covariance = np.zeros((len(mean), len(mean)))
             for (_, term), weight in zip(joint, self.weights, strict=True):
                 covariance += weight**2 * term
             return mean, covariance
         if not return_std:
-            return w @ [gp.predict(X, target=place, **options) for gp, place in self.parts]
-        predictions = [gp.predict(X, True, of=of, target=place, **options) for gp, place in self.parts]
+            return w @ [gp.predict(X, target=place, diagonal=diagonal) for gp, place in self.parts]
+        predictions = [
+            gp.predict(X, True, of=of, target=place, diagonal=diagonal) for gp, place in self.parts
+        ]
         means, *deviations = zip(*predictions, strict=True)
         return (w @ means, *(np.sqrt(w**2 @ np.square(each)) for each in deviations))
 
@@ -269,6 +304,6 @@ class SummedProcess:
         return result
 
 
-def _size(gp: Any) -> int:
+def _size(gp: TargetProcess) -> int:
     """Return the number of weights of a posterior sample."""
-    return len(gp.weights_) if hasattr(gp, "weights_") else int(gp.n_rows_)
+    return len(gp.weights_) if isinstance(gp, FeatureSpaceGP) else gp.n_rows_

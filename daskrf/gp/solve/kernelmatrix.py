@@ -6,10 +6,10 @@ Kernel values are in single precision; products have the precision of the vector
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from daskrf.arrays import Matrix, row_slice
 from daskrf.blas import ONE_BLAS_THREAD, processors
 from daskrf.engine import engine
 from daskrf.kernels.kernel import Kernel, Prepared
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 Single = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.floating]
@@ -218,7 +221,7 @@ class KernelMatrix:
             self._chosen = sorted(tiles)[: len(tiles) // 2]
         self._kept = {at: tiles[at] for at in self._chosen}
 
-    def _rows(self, rows: slice) -> Any:
+    def _rows(self, rows: slice) -> Matrix:
         return row_slice(self.X, rows.start, rows.stop)
 
     def _tile(self, p: int, q: int) -> Single:
@@ -231,7 +234,7 @@ class KernelMatrix:
     def _made(self, p: int, q: int) -> Single:
         return self._columns[q](self._rows(self._slices[p]), dtype=np.float32)
 
-    def _each(self, function: Callable[[Any], Any], items: Any) -> list[Any]:
+    def _each(self, function: Callable[[_Item], _Result], items: Iterable[_Item]) -> list[_Result]:
         """Return the results for all items, computed in parallel threads that use one BLAS thread each."""
         n_threads = self.n_threads or (1 if ONE_BLAS_THREAD.is_set else processors())
         if n_threads == 1:

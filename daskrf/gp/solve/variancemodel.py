@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import inv
 from scipy.optimize import least_squares
 from scipy.special import digamma, polygamma
+
+from daskrf.documents import State
 
 Double = npt.NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class VarianceModel:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> VarianceModel:
+    def from_state(cls, state: State) -> VarianceModel:
         """Rebuild a model from the dictionary of its attributes; raise ValueError if shapes are wrong."""
         weights, covariance = (np.array(state[name], dtype=np.float64) for name in ("weights", "covariance"))
         return cls(weights.reshape(4), float(state["draws"]), covariance.reshape(4, 4))

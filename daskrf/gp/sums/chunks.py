@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 from daskrf.arrays import Matrix, MatrixLike, advice_on_rows, as_csr, as_matrix
 from daskrf.errors import InputError
-from daskrf.features.featuremap import map_key
+from daskrf.features.featuremap import FeatureMap, map_key
 from daskrf.gp.sums.limitrows import LimitRows
 from daskrf.gp.sums.statistics import Precision, SufficientStatistics, enough_precision
-from daskrf.gp.sums.sums import Statistics, Summation, precision_for
+from daskrf.gp.sums.sums import GramStrip, Statistics, Summation, SummationOptions, Sums, precision_for
 
 _BLOCK_ENTRIES = 1 << 25  # features held in memory at a time
 
@@ -27,7 +27,7 @@ class FeatureBlock(NamedTuple):
 
     phi: npt.NDArray[np.number]
     diagonal: npt.NDArray[np.float64] | None
-    rows: Any = None
+    rows: Matrix | None = None
 
 
 def check_of(of: str, *more: str) -> None:
@@ -45,7 +45,7 @@ def check_n_samples(n_samples: int) -> None:
         raise InputError(f"n_samples must not be negative, but is {n_samples}.")
 
 
-def check_rows(X: MatrixLike, feature_map: Any) -> Matrix:
+def check_rows(X: MatrixLike, feature_map: object) -> Matrix:
     """Return X as a two-dimensional array or CSR matrix whose rows can be sliced.
 
     Raises
@@ -87,10 +87,10 @@ def refuse_unpacked_bits(X: Matrix) -> None:
 
 def feature_blocks(
     X: Matrix,
-    feature_map: Any,
-    transform: Callable[[Any], npt.NDArray[np.floating]] | None = None,
+    feature_map: FeatureMap | None,
+    transform: Callable[[Matrix], npt.NDArray[np.floating]] | None = None,
     diagonal: npt.ArrayLike | None = None,
-    rows: Any = None,
+    rows: MatrixLike | None = None,
 ) -> Iterator[FeatureBlock]:
     """Yield packed bits or features of consecutive rows of X, in bounded memory.
 
@@ -127,7 +127,7 @@ def feature_blocks(
             yield FeatureBlock(phi, None if kernel is None else kernel.diag(block), block)
 
 
-def _rows_of(rows: Any, n: int) -> Any:
+def _rows_of(rows: MatrixLike, n: int) -> sp.csr_matrix:
     """Return the rows that features belong to, checked."""
     matrix = as_csr(rows)
     if matrix.shape[0] != n:
@@ -148,14 +148,14 @@ def _diagonal(values: npt.ArrayLike, n_rows: int) -> npt.NDArray[np.float64]:
 def sum_rows(
     X: Matrix,
     targets: npt.NDArray[np.float64],
-    feature_map: Any,
+    feature_map: FeatureMap | None,
     *,
     n_components: int | None,
     exponents: npt.NDArray[np.int64] | None,
     precision: Precision | None = None,
     rows_before: int = 0,
     side: npt.NDArray[np.int8] | None = None,
-) -> Any:
+) -> Statistics:
     """Return the statistics of at least one row; `n_components` and `exponents` are for packed bits.
 
     `precision` is for floats; the default depends on the number of rows, including the `rows_before` of the
@@ -169,12 +169,12 @@ def sum_rows(
     """
     if X.shape[0] != len(targets):
         raise InputError(f"X has {X.shape[0]} rows, but y has {len(targets)}: they must be the same.")
-    total: Statistics | None = None
+    total: Sums | None = None
     start = 0
     for phi, diagonal, _ in feature_blocks(X, feature_map):
         if total is None:
             one_bit, n_rows = phi.dtype == np.uint8, rows_before + len(targets)
-            kind: dict[str, Any] = {"one_bit": one_bit}
+            kind: SummationOptions = {"one_bit": one_bit}
             if one_bit and exponents is not None:
                 kind["y_exponents"] = tuple(int(exponent) for exponent in exponents)
             if feature_map is None:
@@ -182,12 +182,12 @@ def sum_rows(
                 if one_bit:
                     size = size * 8 if n_components is None else n_components
                 enough = "double" if phi.dtype == np.float64 else enough_precision(n_rows, size)
-                total = Summation(size, targets.shape[1], precision=precision or enough, **kind).zero()
+                kind["precision"] = precision or enough
+                total = Summation(size, targets.shape[1], **kind).zero()
             else:
-                kind |= {"map_key": map_key(feature_map.state())}
-                kind |= {"precision": precision or precision_for(feature_map, n_rows)}
+                kind["map_key"] = map_key(feature_map.state())
+                kind["precision"] = precision or precision_for(feature_map, n_rows)
                 total = Summation.of_map(feature_map, targets.shape[1], **kind).zero()
-            assert total is not None
         y = targets[start : start + len(phi)]
         if side is None:
             total.update(phi, y, diagonal)
@@ -196,7 +196,9 @@ def sum_rows(
             measured, limits = np.flatnonzero(sides == 0), np.flatnonzero(sides)
             total.update(phi[measured], y[measured], None if diagonal is None else diagonal[measured])
             rows = LimitRows.of(phi[limits], y[limits, 0], sides[limits])
-            cast(SufficientStatistics, total).add_limits(rows)
+            assert isinstance(total, SufficientStatistics)
+            total.add_limits(rows)
         start += len(phi)
     assert total is not None
+    assert not isinstance(total, GramStrip)
     return total

@@ -7,13 +7,12 @@ say. Their features are kept instead, one bit or one number a feature and row.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -104,7 +103,7 @@ class LimitRows:
         return {f"{_PREFIX}{name}": getattr(self, name) for name in _NAMES}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LimitRows | None:
+    def from_arrays(cls, arrays: NamedArrays) -> LimitRows | None:
         """Undo `arrays`; None if there are no limits among them."""
         if f"{_PREFIX}phi" not in arrays:
             return None

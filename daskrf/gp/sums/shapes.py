@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from daskrf.features.featuremap import FeatureMap
 from daskrf.gp.sums.sums import STRIP_BYTES, strip_columns
 
 
@@ -29,7 +29,7 @@ class SumsShape:
     double: bool = False
 
     @staticmethod
-    def of(feature_map: Any) -> SumsShape:
+    def of(feature_map: FeatureMap) -> SumsShape:
         """Return the shape of the sums for the process of a map."""
         double, block = feature_map.gram_precision == "double", feature_map.gram_block
         return SumsShape(double) if block is None else BlocksShape(double, 2 * block)

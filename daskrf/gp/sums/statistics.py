@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
+from daskrf.arrays import NamedArrays
 from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.gp.sums.fixedpoint import (
@@ -188,23 +190,24 @@ class SufficientStatistics(ABC):
             raise InputError(f"precision must be 'single' or 'double', not {precision!r}.")
         kind, wide = (np.int64, object) if one_bit else (np.float64, np.float64)
         size = n_components if gram else 0
-        sums: dict[str, Any] = {
-            "gram": np.zeros((size, size), dtype=kind),
-            "phi_sum": np.zeros(n_components, dtype=kind),
-            "phi_y": np.zeros((n_components, n_targets), dtype=kind),
-            "y_sum": np.zeros(n_targets, dtype=wide),
-            "yy": np.zeros((n_targets, n_targets), dtype=wide),
-            "map_key": map_key,
-        }
+        sums = functools.partial(
+            BitStatistics if one_bit else FloatStatistics,
+            gram=np.zeros((size, size), dtype=kind),
+            phi_sum=np.zeros(n_components, dtype=kind),
+            phi_y=np.zeros((n_components, n_targets), dtype=kind),
+            y_sum=np.zeros(n_targets, dtype=wide),
+            yy=np.zeros((n_targets, n_targets), dtype=wide),
+            map_key=map_key,
+        )
         if not one_bit:
-            return FloatStatistics(**sums, precision=precision)
+            return sums(precision=precision)
         exponents = np.array([] if y_exponents is None else y_exponents, dtype=np.int64).reshape(-1)
         if len(exponents) != n_targets:
             raise InputError(
                 f"one-bit statistics of {n_targets} targets need as many y_exponents, not "
                 f"{len(exponents)}: pass choose_exponent(y) of all labels."
             )
-        return BitStatistics(**sums, y_exponents=exponents)
+        return sums(y_exponents=exponents)
 
     @staticmethod
     def from_chunk(
@@ -308,13 +311,19 @@ class SufficientStatistics(ABC):
         self.limits = joined(self.limits, limits if len(limits) else None)
         return self
 
-    def combine(self, other: SufficientStatistics) -> SufficientStatistics:
-        """Return the statistics of both sets of rows; commutative, and exact for one-bit maps."""
+    def combine(self, other: object) -> SufficientStatistics:
+        """Return the statistics of both sets of rows; commutative, and exact for one-bit maps.
+
+        Raises
+        ------
+        InputError
+            If `other` is no statistics, or of other features, targets or maps.
+        """
         return self.copy().__iadd__(other)
 
     def subtract(self, other: SufficientStatistics) -> SufficientStatistics:
         """Return the statistics without the rows of `other`, which must be among these rows."""
-        self._check_partner(other)
+        self._partner(other)
         if other.n > self.n:
             raise InputError(f"cannot remove {other.n} rows from statistics of {self.n} rows.")
         sums = {name: getattr(self, name) - getattr(other, name) for name in (*_COUNTS, *_SUMS)}
@@ -325,11 +334,11 @@ class SufficientStatistics(ABC):
         """Return an independent copy."""
         return replace(self, **{name: getattr(self, name).copy() for name in _SUMS})
 
-    def __add__(self, other: SufficientStatistics) -> SufficientStatistics:
+    def __add__(self, other: object) -> SufficientStatistics:
         return self.combine(other)
 
-    def __iadd__(self, other: SufficientStatistics) -> SufficientStatistics:
-        self._check_partner(other)
+    def __iadd__(self, other: object) -> SufficientStatistics:
+        other = self._partner(other)
         self._check_sums(self.n + other.n, self.yy + other.yy)
         self.precision = _common_precision(self, other)
         self.limits = joined(self.limits, other.limits)
@@ -395,7 +404,7 @@ class SufficientStatistics(ABC):
         InputError
             If an array is missing.
         """
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        stored: NamedArrays = arrays
         try:
             one_bit = bool(stored["one_bit"])
             wide = integers_from_bytes if one_bit else np.asarray
@@ -446,7 +455,8 @@ class SufficientStatistics(ABC):
                 f"y has shape {targets.shape}, but {len(phi)} rows and {self.n_targets} targets are expected."
             )
 
-    def _check_partner(self, other: SufficientStatistics) -> None:
+    def _partner(self, other: object) -> SufficientStatistics:
+        """Return other statistics, which must be of the same features and targets."""
         if not isinstance(other, SufficientStatistics):
             raise InputError("sums about centroids cannot be combined with others: make both with one map.")
         mine = (self.n_components, self.n_targets, self.one_bit)
@@ -465,6 +475,7 @@ class SufficientStatistics(ABC):
             raise InputError(
                 f"statistics of the maps {self.map_key} and {other.map_key} cannot be combined: use one map."
             )
+        return other
 
     def _check_sums(self, n: int, yy: npt.NDArray[np.floating]) -> None:  # noqa: B027  # floats need none
         """Raise InputError if sums over n rows would overflow."""

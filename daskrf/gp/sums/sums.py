@@ -16,14 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import blas
 
+from daskrf.arrays import NamedArrays
 from daskrf.engine import engine
 from daskrf.errors import InputError
+from daskrf.features.featuremap import FeatureMap
 from daskrf.features.localgaussian import keep_nearest, refuse_half
 from daskrf.gp.sums.fixedpoint import check_targets
 from daskrf.gp.sums.statistics import Moments, Precision, SufficientStatistics, enough_precision
@@ -36,6 +38,17 @@ _DOUBLE_ROWS = 2_048  # rows converted to float64 at a time
 _TILE = 512  # rows of a strip updated at a time in double precision, to avoid a second strip
 
 Array = npt.NDArray[np.float64]
+
+
+class SummationOptions(TypedDict, total=False):
+    """Parameters of `Summation` that a feature map does not determine."""
+
+    one_bit: bool
+    y_exponents: tuple[int, ...] | None
+    map_key: str | None
+    precision: Precision
+    gram: bool
+    columns: tuple[int, int] | None
 
 
 @dataclass(frozen=True)
@@ -82,12 +95,14 @@ class Summation:
     columns: tuple[int, int] | None = None
 
     @classmethod
-    def of_map(cls, feature_map: Any, n_targets: int = 1, **options: Any) -> Summation:
+    def of_map(
+        cls, feature_map: FeatureMap, n_targets: int = 1, **options: Unpack[SummationOptions]
+    ) -> Summation:
         """Return the summation for the process of a map; `options` are parameters of this class."""
-        options["block_size"] = None if feature_map.gram_block is None else feature_map.block_size
-        return cls(feature_map.n_components, n_targets, **options)
+        block_size = None if feature_map.gram_block is None else feature_map.block_size
+        return cls(feature_map.n_components, n_targets, block_size=block_size, **options)
 
-    def zero(self) -> Any:
+    def zero(self) -> Sums:
         """Return the sums over no rows.
 
         Raises
@@ -114,7 +129,7 @@ class Summation:
         )
 
     @staticmethod
-    def restore(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Any:
+    def restore(arrays: Mapping[str, npt.NDArray[np.generic]]) -> Sums:
         """Undo `arrays` of sums of any kind.
 
         Raises
@@ -122,16 +137,15 @@ class Summation:
         InputError
             If an array is missing.
         """
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
-        kind: Any = SufficientStatistics
-        if "grams" in stored:
+        kind: type[Sums] = SufficientStatistics
+        if "grams" in arrays:
             kind = StackedStatistics
-        elif "head" in stored:
+        elif "head" in arrays:
             kind = GramStrip
-        return kind.from_arrays(stored)
+        return kind.from_arrays(arrays)
 
 
-def precision_for(feature_map: Any, n_rows: int) -> Precision:
+def precision_for(feature_map: FeatureMap, n_rows: int) -> Precision:
     """Return the precision for sums of features of a map over `n_rows` rows: see `enough_precision`."""
     if feature_map.gram_precision == "double":
         return "double"
@@ -266,18 +280,24 @@ class StackedStatistics:
                 _add(self.own_grams[block], wide[labels == block, block * size : (block + 1) * size])
         return self
 
-    def combine(self, other: StackedStatistics) -> StackedStatistics:
-        """Return the sums over both sets of rows."""
+    def combine(self, other: object) -> StackedStatistics:
+        """Return the sums over both sets of rows.
+
+        Raises
+        ------
+        InputError
+            If `other` is no sums about centroids, or about others.
+        """
         return self.copy().__iadd__(other)
 
     def copy(self) -> StackedStatistics:
         """Return an independent copy."""
         return StackedStatistics(self.rows.copy(), self.own.copy(), self.grams.copy(), self.own_grams.copy())
 
-    def __add__(self, other: StackedStatistics) -> StackedStatistics:
+    def __add__(self, other: object) -> StackedStatistics:
         return self.combine(other)
 
-    def __iadd__(self, other: StackedStatistics) -> StackedStatistics:
+    def __iadd__(self, other: object) -> StackedStatistics:
         if not isinstance(other, StackedStatistics):
             raise InputError("sums about centroids cannot be combined with others: make both with one map.")
         if self.grams.shape != other.grams.shape:
@@ -327,7 +347,7 @@ class StackedStatistics:
         InputError
             If an array is missing.
         """
-        stored: Mapping[str, npt.NDArray[Any]] = arrays
+        stored: NamedArrays = arrays
         rows, nearest = (
             SufficientStatistics.from_arrays(
                 {k.removeprefix(f"{name}/"): v for k, v in stored.items() if k.startswith(f"{name}/")}
@@ -430,8 +450,15 @@ class GramStrip:
         """First column, and one past the last."""
         return self.first, len(self.gram)
 
-    def update(self, phi: npt.NDArray[np.number]) -> GramStrip:
+    def update(
+        self,
+        phi: npt.NDArray[np.number],
+        y: npt.ArrayLike | None = None,
+        diagonal: npt.ArrayLike | None = None,
+    ) -> GramStrip:
         """Add rows in place and return self: packed bits (uint8) or dense features of all columns.
+
+        `y` and `diagonal` make no difference: they are no part of the Gram matrix.
 
         Raises
         ------
@@ -457,8 +484,9 @@ class GramStrip:
         first, stop = self.columns
         step = max(1, len(phi)) if single else _DOUBLE_ROWS
         for start in range(0, len(phi), step):
-            kind: Any = np.float32 if single else np.float64
-            block: npt.NDArray[np.floating] = phi[start : start + step, :stop].astype(kind, copy=False)
+            block: npt.NDArray[np.floating] = phi[start : start + step, :stop].astype(
+                np.float32 if single else np.float64, copy=False
+            )
             tile = max(1, stop) if single else _TILE
             for top in range(0, stop, tile):
                 self.gram[top : top + tile] += np.matmul(block[:, top : top + tile].T, block[:, first:])
@@ -471,16 +499,24 @@ class GramStrip:
         self.gram += other.gram
         return self
 
+    def copy(self) -> GramStrip:
+        """Return an independent copy."""
+        return replace(self, gram=self.gram.copy())
+
     def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return everything as plain arrays for storing; no copies."""
         head = [self.n, self.n_components, self.first, self.precision == "double"]
         return {"head": np.array(head, dtype=np.int64), "gram": self.gram}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> GramStrip:
+    def from_arrays(cls, arrays: NamedArrays) -> GramStrip:
         """Undo `arrays` exactly."""
         n, n_components, first, double = (int(value) for value in arrays["head"])
         return cls(n, n_components, first, arrays["gram"], "double" if double else "single")
+
+
+Sums = Statistics | GramStrip
+"""What a `Summation` gives: the sums of a model, or some columns of their Gram matrix."""
 
 
 def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> SufficientStatistics:
@@ -495,7 +531,7 @@ def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> Suffici
         If the strips do not cover all columns in order, or were summed over other rows.
     """
     size = sums.n_components
-    gram: npt.NDArray[Any] = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
+    gram: npt.NDArray[np.floating] = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
     done = 0
     for strip in strips:
         first, stop = strip.columns

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -20,7 +18,7 @@ _TREES, _COLUMNS = 300, 0.1
 _SAME = 1e-12  # a smaller difference of similarities is rounding
 
 
-def nearest_neighbour(X: Matrix, y: npt.ArrayLike, X_new: Any) -> tuple[Array, Array]:
+def nearest_neighbour(X: Matrix, y: npt.ArrayLike, X_new: Matrix) -> tuple[Array, Array]:
     """Return the label of the most similar row, and its Tanimoto (min-max) similarity, for each new row.
 
     If several rows are equally similar, the label is the mean of theirs.
@@ -60,7 +58,7 @@ def nearest_neighbour(X: Matrix, y: npt.ArrayLike, X_new: Any) -> tuple[Array, A
     return label, similarity
 
 
-def random_forest(X: Matrix, y: npt.ArrayLike, X_new: Any, *, random_state: int = 0) -> Array:
+def random_forest(X: Matrix, y: npt.ArrayLike, X_new: Matrix, *, random_state: int = 0) -> Array:
     """Return the predictions of scikit-learn's random forest of 300 trees, float64 of shape (m,).
 
     Each split chooses among a tenth of the columns, and a leaf has at least one row; the rest is
@@ -88,7 +86,7 @@ def random_forest(X: Matrix, y: npt.ArrayLike, X_new: Any, *, random_state: int 
     return forest.predict(forest_columns(X_new, seen))
 
 
-def forest_columns(X: sp.csr_matrix, wanted: npt.NDArray[np.integer[Any]]) -> sp.csr_matrix:
+def forest_columns(X: sp.csr_matrix, wanted: npt.NDArray[np.integer]) -> sp.csr_matrix:
     """Return some columns, ascending, as float32 with 32-bit indices; X may have 2^32 columns."""
     at = np.searchsorted(wanted, X.indices)
     there = wanted.take(at, mode="clip") == X.indices if len(wanted) else np.zeros(len(at), dtype=bool)

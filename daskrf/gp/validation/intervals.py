@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -166,7 +166,9 @@ def residuals_of_rows(
     return np.sort(sizes[np.isfinite(sizes)])
 
 
-def _molecules(X: Matrix) -> Any:
+def _molecules(
+    X: Matrix,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Return the distinct numbers of equal rows, the first row of each, and the place of each row."""
     return np.unique(equal_rows(X), return_index=True, return_inverse=True)
 

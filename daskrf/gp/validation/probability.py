@@ -12,15 +12,14 @@ probabilities are calibrated where labels are rare, too, which those of the regr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from daskrf.documents import State
 from daskrf.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -63,7 +62,7 @@ class ProbabilityLink:
         return asdict(self)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> ProbabilityLink:
+    def from_state(cls, state: State) -> ProbabilityLink:
         """Return the link with a `state`; raise ValueError if it holds other than finite numbers."""
         link = cls(float(state["offset"]), float(state["slope"]))
         if not (math.isfinite(link.offset) and math.isfinite(link.slope) and link.slope >= 0):

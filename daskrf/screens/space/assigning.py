@@ -6,19 +6,20 @@ import csv
 import gzip
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError, StoreError, printable
 from daskrf.files.backend import absolute, as_path, backend, publish, staging
 from daskrf.files.disk import work_folder
-from daskrf.jobs.job import Disk, Job, Need, Run
+from daskrf.jobs.job import Disk, Job, Need, Report, Run
 from daskrf.jobs.memory import need_of_blocks
 from daskrf.jobs.pieces import Pieces
 from daskrf.jobs.tree import Reduction, Root, Tree
@@ -87,7 +88,7 @@ class Assigned:
 
 
 @dataclass(frozen=True)
-class Assignment(Reduction):
+class Assignment(Reduction[RowBatch, Assigned, Assigned]):
     """Finds which templates each row of a library matches."""
 
     templates: tuple[Template, ...]
@@ -117,7 +118,10 @@ class Assignment(Reduction):
             [reject.reason for reject in block.rejects],
         )
 
-    def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Assigned:
+    def finalize(self, total: Assigned, rest: Iterator[Assigned]) -> Assigned:
+        return total
+
+    def restore(self, arrays: NamedArrays) -> Assigned:
         reasons = arrays["reasons"].tobytes().decode().split("\n") if len(arrays["row"]) else []
         fits = arrays["fits"].reshape(-1, self._n_bytes)
         return Assigned(arrays["row"], arrays["structure"], fits, reasons)
@@ -182,7 +186,7 @@ class BuiltSlot(NamedTuple):
 
 
 @dataclass
-class BuildSpaceJob(Job[Any]):
+class BuildSpaceJob(Job[Report]):
     """The job of building a space.
 
     Attributes
@@ -193,7 +197,7 @@ class BuildSpaceJob(Job[Any]):
     """
 
     request: BuildRequest
-    made: Callable[..., Any]
+    made: Callable[..., Report]
     output: PurePath = field(init=False)
     reactions: list[Reaction] = field(init=False)
     templates: list[list[Template]] = field(init=False)
@@ -264,7 +268,7 @@ class BuildSpaceJob(Job[Any]):
         self.tree = Tree([root], [(i,) for i in range(len(rows))], rows, "parts of the blocks")
         return [self.tree]
 
-    def finish(self, run: Run, made: int) -> object:
+    def finish(self, run: Run, made: int) -> Report:
         """Write the tables."""
         assigned: Assigned = self.tree.result().in_order()
         usable = np.array([not reason for reason in assigned.reasons], bool)
@@ -414,11 +418,20 @@ def _firsts(values: Integers) -> npt.NDArray[np.bool_]:
     return first
 
 
-def _table(files: ExitStack, path: Path, columns: Sequence[str]) -> Any:
+class RowWriter(Protocol):
+    """Writes rows of a table."""
+
+    def writerow(self, row: Iterable[object], /) -> object: ...
+
+    def writerows(self, rows: Iterable[Iterable[object]], /) -> object: ...
+
+
+def _table(files: ExitStack, path: Path, columns: Sequence[str]) -> RowWriter:
     """Return a writer of tab-separated rows below a header."""
+    file: TextIO
     if path.suffix == ".gz":
         raw = files.enter_context(gzip.GzipFile(path, "wb", compresslevel=6, mtime=0))
-        file: Any = files.enter_context(io.TextIOWrapper(raw, "utf-8", newline=""))
+        file = files.enter_context(io.TextIOWrapper(raw, "utf-8", newline=""))
     else:
         file = files.enter_context(path.open("w", encoding="utf-8", newline=""))
     writer = csv.writer(file, delimiter="\t", lineterminator="\n")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from daskrf.arrays import NamedArrays
+from daskrf.documents import State
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import absolute, as_path, backend
 from daskrf.jobs.job import Run
@@ -32,8 +34,6 @@ _VERSION = 3  # of the tables
 _FOLDER = ".daskrf-spaces"  # folder of tables, beside the outputs of searches
 _CUT, _FAMILIES = "space-cut", "space-families"
 _OF_SIDE = ("synthon", "reach", "edge", "overlap", "places")
-
-Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def families_once(
     made = families(checked)
     if not made:  # nothing is left, so that the next search says why, too
         return checked, made
-    arrays: dict[str, npt.NDArray[Any]] = {}
+    arrays: dict[str, npt.NDArray[np.generic]] = {}
     for f, family in enumerate(made):
         arrays |= {f"{f}/groups": family.groups, f"{f}/views": family.views}
         for s, side in enumerate(family.sides):
@@ -222,24 +222,24 @@ def search_tables(place: TablesPlace) -> SearchTables:
     return SearchTables(inner, cut.arrays["sums"], families)
 
 
-def _leave(path: PurePath, arrays: Arrays, meta: dict[str, object], key: str) -> None:
+def _leave(path: PurePath, arrays: NamedArrays, meta: dict[str, object], key: str) -> None:
     backend(path.parent).make(path.parent)
     write_checkpoint(path, arrays, {"text": json.dumps(meta)}, key)
 
 
-def _of_csr(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[Any]]:
+def _of_csr(name: str, matrix: sparse.csr_matrix) -> dict[str, npt.NDArray[np.generic]]:
     return {f"{name}/{array}": np.ascontiguousarray(getattr(matrix, array)) for array in _OF_CSR}
 
 
 _OF_CSR = ("data", "indices", "indptr")
 
 
-def _csr(name: str, arrays: Arrays, n_columns: int) -> sparse.csr_matrix:
+def _csr(name: str, arrays: NamedArrays, n_columns: int) -> sparse.csr_matrix:
     data, indices, indptr = (arrays[f"{name}/{array}"] for array in _OF_CSR)
     return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
 
 
-def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, Any]) -> CutSpace:
+def _cut(space: Space, spec: FingerprintSpec, arrays: NamedArrays, meta: State) -> CutSpace:
     entries = [
         [
             Entries(arrays[f"{r}/{s}/block"], arrays[f"{r}/{s}/synthon"], refused)
@@ -262,7 +262,11 @@ def _cut(space: Space, spec: FingerprintSpec, arrays: Arrays, meta: dict[str, An
     )
 
 
-def _families(arrays: Arrays, described: Sequence[Any], n_columns: int) -> list[Family]:
+FamilyRecord: TypeAlias = tuple[list[int], list[int], list[list[int]]]
+"""The reactions, starts and shapes of a `Family`."""
+
+
+def _families(arrays: NamedArrays, described: Sequence[FamilyRecord], n_columns: int) -> list[Family]:
     families = []
     for f, (reactions, starts, shapes) in enumerate(described):
         sides = []

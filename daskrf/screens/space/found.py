@@ -137,7 +137,8 @@ class SpacePopulation(Population):
         filters = Filters() if self.tests is None else self.tests.filters
         self.ranking = job.sampling(Passing(features, filters), max(1, self.n_sampled))
         run.check(self.ranking.need())
-        values: PassingHits = self.ranking.run(run, self.ranking.spec(job.request))
+        values = self.ranking.run(run, self.ranking.spec(job.request))
+        assert isinstance(values, PassingHits)
         return values
 
     def _look_below(self, run: Run, row: npt.NDArray[np.int64], distinct: float, *, whole: bool) -> Unsampled:

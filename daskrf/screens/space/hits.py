@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from daskrf.arrays import NamedArrays
 from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.passing import PASSED
 from daskrf.screens.space.productscores import Scored
@@ -48,7 +48,7 @@ class Candidates:
     cut: CutSpace
     row: npt.NDArray[np.int64]
     smiles: list[str]
-    columns: dict[str, npt.NDArray[Any]]
+    columns: NamedArrays
     repeats: int
     n_excluded: int
     n_looked_at: int | None = None
@@ -120,7 +120,7 @@ class Candidates:
         products = decoded(self.cut, self.row.tolist())
         table: dict[str, object] = {"rank": pa.array(np.arange(1, len(products) + 1)), "row": self.row}
         table |= product_columns(self.cut, products, self.smiles)
-        columns = self.columns if deviations is None else deviations.columns | self.columns
+        columns = self.columns if deviations is None else {**deviations.columns, **self.columns}
         for name in ("mean", "std", "std_y", "probability"):
             if name in columns:
                 table[name] = np.asarray(columns[name], np.float64)

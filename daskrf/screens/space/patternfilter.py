@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ from daskrf.spaces.patterns import (
     pattern_tables,
 )
 from daskrf.spaces.sampling import inside, random_numbers, rows_of_numbers
-from daskrf.storage.model import made_once, needed_checkpoint
+from daskrf.storage.model import Contents, made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 
 Integers = npt.NDArray[np.int64]
@@ -89,12 +88,12 @@ class PatternFilter:
         key = hash_of([space_key, wanted, unwanted, *([filters.of_alerts] if filters.of_alerts else [])])
         path = run.work / f"patterns-{key[:16]}"
 
-        def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        def make() -> Contents:
             run.progress.start("patterns", n_looked_at(cut, families, patterns), "synthons")
             every = *unwanted, *filters.of_alerts
             tables = pattern_tables(cut, families, wanted, every, run.progress.advance)
             run.progress.finish()
-            arrays: dict[str, npt.NDArray[Any]] = {
+            arrays: dict[str, npt.NDArray[np.generic]] = {
                 f"{f}/allowed": table.allowed.astype(np.uint8) for f, table in enumerate(tables)
             }
             arrays |= {f"{f}/{s}": of for f, table in enumerate(tables) for s, of in enumerate(table.classes)}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.acquisition import Acquisition, acquisition_for
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError, OptionError
 from daskrf.files.backend import absolute
 from daskrf.gp.processes.exact import ExactGP
@@ -62,7 +62,7 @@ from daskrf.spaces.patterns import closes_rings
 from daskrf.spaces.ranking import pieces_of
 from daskrf.spaces.sampling import counts_of, counts_of_numbers, inside, random_numbers
 from daskrf.spaces.sumranking import Linear, pieces_of_sums
-from daskrf.storage.model import made_once
+from daskrf.storage.model import Contents, made_once
 from daskrf.storage.stores.store import hash_of
 
 PIECES = "blocks of products"
@@ -357,7 +357,9 @@ class ProductRanking:
     def n_components(self) -> int:
         """Number of features of the process that ranks all products."""
         if self.ranks_itself:
-            return int(feature_map_of(self.model).n_components)
+            feature_map = feature_map_of(self.model)
+            assert feature_map is not None
+            return feature_map.n_components
         return self.components or COMPONENTS
 
     @property
@@ -693,7 +695,7 @@ class ProductRanking:
         per_block = self.request.products.per_block
         return Candidates.of(self.cut, row, scores, per_block, self.excluded, tests=self.tests)
 
-    def _highest_of_others(self, top: TopK, scores: Mapping[str, npt.NDArray[Any]]) -> float:
+    def _highest_of_others(self, top: TopK, scores: NamedArrays) -> float:
         """Return an upper bound on the score of products that were not kept.
 
         Refuse means of products that differ from those of their SMILES.
@@ -776,7 +778,7 @@ class ProductRanking:
             return row
         digest = hash_of([self.spec, self.tables.key, len(row), "sieved"])
 
-        def make() -> tuple[dict[str, Any], dict[str, Any]]:
+        def make() -> Contents:
             values = []
             run.progress.start("rank", len(row), "products")
             for start in range(0, len(row), _AT_ONCE):

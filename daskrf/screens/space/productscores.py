@@ -9,15 +9,16 @@ import functools
 import hashlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from scipy import sparse
 
 from daskrf.acquisition import Acquisition
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError
 from daskrf.files.backend import absolute
 from daskrf.gp.processes.weightedsum import Target
@@ -66,7 +67,7 @@ class Scored:
     """
 
     smiles: list[str] = field(default_factory=list)
-    columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    columns: NamedArrays = field(default_factory=dict)
 
     @classmethod
     def of_none(cls) -> Scored:
@@ -138,7 +139,7 @@ def _texts(path: str, key: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class ProductScores(Reduction):
+class ProductScores(Reduction[list[str], Scored, Scored]):
     """Scores products by a model.
 
     Attributes
@@ -176,7 +177,10 @@ class ProductScores(Reduction):
     def zero(self) -> Scored:
         return Scored()
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Scored:
+    def finalize(self, total: Scored, rest: Iterator[Scored]) -> Scored:
+        return total
+
+    def restore(self, arrays: NamedArrays) -> Scored:
         columns = dict(arrays)
         text = columns.pop("smiles").tobytes().decode()
         return Scored(text.split("\n") if len(columns["key"]) else [], columns)
@@ -201,10 +205,12 @@ class ProductScores(Reduction):
             for start, stop in itertools.pairwise(rows.indptr.tolist())
         )
         digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
-        keys: dict[str, Any] = {"key": np.frombuffer(digests, np.int64)}
-        total += Scored(smiles, keys | self._predicted(model, rows, smiles))
+        keys = np.frombuffer(digests, np.int64)
+        total += Scored(smiles, {"key": keys, **self._predicted(model, rows, smiles)})
 
-    def _predicted(self, model: Model, rows: object, smiles: list[str]) -> dict[str, npt.NDArray[np.float64]]:
+    def _predicted(
+        self, model: Model, rows: sparse.csr_matrix, smiles: list[str]
+    ) -> dict[str, npt.NDArray[np.float64]]:
         """Return the columns of numbers of some fingerprints."""
 
         def describe(numbers: npt.NDArray[np.int64]) -> pa.Table:
@@ -235,7 +241,7 @@ class ProductScores(Reduction):
             blocks.append({"score": self.rule(value, prediction.get("std")), "value": value, **numbers_of})
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
-    def _bounded(self, model: Model, rows: Any) -> dict[str, npt.NDArray[np.float64]]:
+    def _bounded(self, model: Model, rows: sparse.csr_matrix) -> dict[str, npt.NDArray[np.float64]]:
         """Return the columns of numbers of some fingerprints without standard deviations."""
         mean = np.asarray(predictions_of(model, self.target, rows, None, std=False)["mean"], np.float64)
         high = std_bounds(model, self.target, self.rule, rows)

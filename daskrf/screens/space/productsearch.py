@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from scipy import sparse
 
 from daskrf.errors import InputError
 from daskrf.files.disk import work_folder
-from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.job import Job, Need, Report, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.jobs.tree import Tree
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -26,11 +25,13 @@ from daskrf.screens.space.cutspaces import TablesPlace, composing_once, left_out
 from daskrf.screens.space.hits import Candidates, product_columns
 from daskrf.screens.space.patternfilter import PatternFilter
 from daskrf.screens.space.productscores import Scored, product_texts
+from daskrf.screens.space.search import Ranked
 from daskrf.screens.space.similarsearch import SimilaritySearch, need_of_similarity, queries_of
 from daskrf.screens.space.spacefilters import SpaceFilters
 from daskrf.spaces import CutSpace, Space, read_space
 from daskrf.spaces.families import Family, decoded
 from daskrf.spaces.limits import Range, range_words
+from daskrf.spaces.ranking import Piece
 from daskrf.spaces.sampling import counts_of
 from daskrf.spaces.similarity import Query
 from daskrf.storage.hits import write_hits
@@ -80,7 +81,7 @@ class SearchRequest:
 
 
 @dataclass
-class ProductSearchJob(Job[Any]):
+class ProductSearchJob(Job[Report]):
     """The job of `search`.
 
     Attributes
@@ -91,14 +92,14 @@ class ProductSearchJob(Job[Any]):
     """
 
     request: SearchRequest
-    made: Callable[..., Any]
+    made: Callable[..., Report]
     output: PurePath = field(init=False)
     space: Space = field(init=False)
     cut: CutSpace = field(init=False)
     families: list[Family] = field(init=False)
     tables: TablesPlace = field(init=False)
     queries: list[Query] = field(init=False)
-    tree: Tree = field(init=False)
+    tree: Tree[Piece, Ranked, Ranked] = field(init=False)
     patterns: PatternFilter | None = None
     notes: tuple[str, ...] = ()
 
@@ -155,7 +156,7 @@ class ProductSearchJob(Job[Any]):
         self.tree = self._tree(run, _MORE * self.request.k)
         return [self.tree]
 
-    def _tree(self, run: Run, n_kept: int) -> Tree:
+    def _tree(self, run: Run, n_kept: int) -> Tree[Piece, Ranked, Ranked]:
         """Return the search for `n_kept` products of each query."""
         patterns = self.patterns.path if self.patterns else ""
         search = SimilaritySearch.of(
@@ -164,7 +165,7 @@ class ProductSearchJob(Job[Any]):
         key = hash_of([self.spec, n_kept, _VERSION])
         return search.tree(self.families, run.work / f"partials-{n_kept}", key)
 
-    def finish(self, run: Run, made: int) -> object:
+    def finish(self, run: Run, made: int) -> Report:
         """Write the products."""
         request = self.request
         if self.queries:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any
 
 import pyarrow as pa
 
+from daskrf.documents import State
 from daskrf.errors import OptionError
 from daskrf.files.disk import work_folder
-from daskrf.jobs.job import Job, Need, Run
+from daskrf.jobs.job import Job, Need, Report, Run
 from daskrf.jobs.pieces import Done, Pieces
 from daskrf.models.duplicates import duplicates
 from daskrf.models.intervals import append_intervals, check_intervals
@@ -22,12 +22,12 @@ from daskrf.molecules.structures import LEVEL_WORDS
 from daskrf.screens.aim import Aim
 from daskrf.screens.request import ScreenRequest
 from daskrf.screens.space.productranking import PIECES, ProductRanking
-from daskrf.storage.hits import Earlier, write_hits
+from daskrf.storage.hits import Earlier, TableWriter, write_hits
 from daskrf.storage.outputs import earlier_output
 
 
 @dataclass
-class SpaceScreenJob(Job[Any]):
+class SpaceScreenJob(Job[Report]):
     """The job of `screen` for a space.
 
     Attributes
@@ -43,8 +43,8 @@ class SpaceScreenJob(Job[Any]):
 
     request: ScreenRequest
     source: PurePath
-    made: Callable[..., Any]
-    page: Callable[..., Any]
+    made: Callable[..., Report]
+    page: Callable[..., TableWriter | None]
     output: PurePath = field(init=False)
     ranking: ProductRanking = field(init=False)
     notes: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class SpaceScreenJob(Job[Any]):
     def pieces(self, run: Run) -> list[Pieces]:
         return [Done(1, PIECES)] if self.earlier is not None else self.ranking.pieces(run)
 
-    def finish(self, run: Run, made: int) -> Any:
+    def finish(self, run: Run, made: int) -> Report:
         """Write the hits and their metadata."""
         request, ranking, aim = self.request, self.ranking, self.aim
         if self.earlier is not None:
@@ -141,7 +141,7 @@ class SpaceScreenJob(Job[Any]):
         write_hits(table, self.output, about, self.page(self.output, about, aim.model, aim.model.path))
         return self._report(table, about, notes, run.seconds)
 
-    def _report(self, table: pa.Table, about: dict[str, Any], notes: Sequence[str], seconds: float) -> Any:
+    def _report(self, table: pa.Table, about: State, notes: Sequence[str], seconds: float) -> Report:
         """Return the report on hits, made from their file's metadata."""
         return self.made(
             hits=self.output,

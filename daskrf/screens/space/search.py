@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from daskrf.arrays import NamedArrays
 from daskrf.features.fourier import FourierFeatures
 from daskrf.files.backend import as_path
 from daskrf.jobs.tree import Reduction
@@ -141,7 +142,7 @@ class SpacePieces:
 
 
 @dataclass(frozen=True)
-class SpaceSearch(Reduction):
+class SpaceSearch(Reduction[Piece, Ranked, Ranked]):
     """Scores pieces and keeps the best k products.
 
     Attributes
@@ -196,7 +197,10 @@ class SpaceSearch(Reduction):
             score_piece(block, family, tables.inner, feature_map, limits, searches, patterns)
         total.tops = [heap.top() for heap in best]
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
+    def finalize(self, total: Ranked, rest: Iterator[Ranked]) -> Ranked:
+        return total
+
+    def restore(self, arrays: NamedArrays) -> Ranked:
         return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in range(self.n_draws)])
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 import numpy as np
 
+from daskrf.arrays import NamedArrays
 from daskrf.errors import InputError
 from daskrf.jobs.memory import MemoryNeed, need_of_products
 from daskrf.jobs.tree import Reduction, Root, Tree
@@ -44,7 +45,7 @@ class SimilarPieces:
 
 
 @dataclass(frozen=True)
-class SimilaritySearch(Reduction):
+class SimilaritySearch(Reduction[Piece, Ranked, Ranked]):
     """Keeps the k products most similar to each of some queries.
 
     Attributes
@@ -100,11 +101,14 @@ class SimilaritySearch(Reduction):
             most_similar(block, family, tables.inner, query, limits, best, patterns)
             total.tops[number] = best.top()
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Ranked:
+    def finalize(self, total: Ranked, rest: Iterator[Ranked]) -> Ranked:
+        return total
+
+    def restore(self, arrays: NamedArrays) -> Ranked:
         every = range(len(self.columns))
         return Ranked([TopK(self.k, arrays[f"{i}/score"], arrays[f"{i}/row"]) for i in every])
 
-    def tree(self, families: Sequence[Family], folder: PurePath, key: str) -> Tree:
+    def tree(self, families: Sequence[Family], folder: PurePath, key: str) -> Tree[Piece, Ranked, Ranked]:
         """Return the tree of all pieces, with its checkpoints in a folder."""
         pieces = pieces_of_similarity(families)
         root = Root(self, SimilarPieces(self.tables).of, folder, key)

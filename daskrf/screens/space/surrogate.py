@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from scipy.sparse.linalg import lsqr
 from daskrf.blas import ONE_BLAS_THREAD
 from daskrf.errors import InputError
 from daskrf.features import from_state
+from daskrf.features.featuremap import FeatureMap
 from daskrf.features.fourier import FourierFeatures
 from daskrf.gp import choose_length_scale
 from daskrf.gp.choice.metricchoice import MetricChoice, choose_metric
@@ -34,7 +34,7 @@ from daskrf.molecules import FingerprintSpec
 from daskrf.quantities import amount
 from daskrf.spaces.sumranking import Linear
 from daskrf.spaces.synthons import check_spec
-from daskrf.storage.model import made_once
+from daskrf.storage.model import Contents, made_once
 
 ROUGH_SPEC = FingerprintSpec("morgan:1")
 """Fingerprint of a Fourier surrogate; as good as radius 2 with as many features, and faster."""
@@ -169,9 +169,9 @@ def learned(
         What it ranks, for the note.
     """
 
-    def make() -> tuple[dict[str, Any], dict[str, Any]]:
+    def make() -> Contents:
         made = _learn(counts, score, n_components, spec, metric=metric, of=of)
-        ranking, state = made.ranking, dict[str, Any](words=made.words)
+        ranking, state = made.ranking, dict[str, object](words=made.words)
         if isinstance(ranking, Linear):
             return {"weights": ranking.weights, "columns": ranking.columns}, state
         state |= {
@@ -203,9 +203,10 @@ def _learn(
         return _learn_linear(counts, score, of)
     n = max(1, int(_LEARNED * len(score))) if len(score) > 1 else len(score)
     y = _clipped(score)
-    feature_map = map_of(Gaussian(1.0), n_components, 0)
+    feature_map: FeatureMap = map_of(Gaussian(1.0), n_components, 0)
     if len(score) < 2 or np.ptp(y[:n]) <= _FLAT * max(1.0, float(np.abs(y).max())) or _all_equal(counts[:n]):
-        fitted: Any = feature_map.fit(counts)
+        fitted = feature_map.fit(counts)
+        assert isinstance(fitted, FourierFeatures)
         flat = Ranking(fitted, np.zeros(n_components), float(y.mean()) if len(y) else 0.0, 1.0)
         return Rough(flat, "the scores of random products do not differ, so all products rank alike")
     with ONE_BLAS_THREAD, warnings.catch_warnings():
@@ -221,6 +222,7 @@ def _learn(
             )
         gp = RandomFeatureGP(feature_map).fit(counts[:n], y[:n])
         scale = math.sqrt(float(gp.signal_variance_[0]))
+        assert isinstance(gp.feature_map_, FourierFeatures)
         ranking = Ranking(gp.feature_map_, gp.weights_[:, 0].copy(), float(gp.mean_[0]), scale)
         rough = ranking.values(counts[n:])
     what = (

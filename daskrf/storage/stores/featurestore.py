@@ -15,9 +15,9 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from daskrf.quantities import DTYPES
 from daskrf.storage.integrity import as_damage
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.rowstore import RowStore, write_rows
-from daskrf.storage.stores.store import ARRAY_METADATA, PLAN_FILE, CommitRecord
+from daskrf.storage.stores.store import ARRAY_METADATA, PLAN_FILE, CommitRecord, Plan
 from daskrf.storage.stores.zarrays import METADATA, Layout, read_chunk, read_errors, write_chunk
 
 CHUNK_BYTES = 16 << 20
@@ -46,7 +46,7 @@ class FeatureStore(RowStore):
     """
 
     needed_kind: ClassVar[str | None] = "features"
-    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {
+    needed_spec: ClassVar[dict[str, type | tuple[object, ...]]] = {
         "source": str,
         "fingerprint": dict,
         "fragments": str,
@@ -59,7 +59,7 @@ class FeatureStore(RowStore):
         "partition_chunks": int,
     }
 
-    def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
+    def __init__(self, path: PurePath, plan: Plan) -> None:
         super().__init__(path, plan)
         self.library_hash = self.spec["source"]
         self.library_path = str(self.provenance.get("source_path", ""))
@@ -80,10 +80,10 @@ class FeatureStore(RowStore):
         cls,
         path: PurePath,
         source: FingerprintStore,
-        feature_map: dict[str, Any],
+        feature_map: Mapping[str, object],
         n_components: int,
         dtype: str = "bits",
-        provenance: dict[str, Any] | None = None,
+        provenance: Mapping[str, object] | None = None,
         *,
         diagonal: bool = False,
     ) -> Self:
@@ -177,7 +177,8 @@ class FeatureStore(RowStore):
         """Return the partitions of the fingerprint store, and their rows, that make up partition `p`."""
         self.partition_name(p)
         with as_damage(self.path / PLAN_FILE):
-            entry: Any = self.partitions[p]  # type: ignore[index]
+            assert not isinstance(self.partitions, int)
+            entry = self.partitions[p]
             return [(int(number), slice(int(start), int(stop))) for number, start, stop in entry["parts"]]
 
     def source(self) -> FingerprintStore:
@@ -411,7 +412,14 @@ def _cut(rows: int, most: int) -> tuple[int, int]:
     return -(-rows // chunks), chunks
 
 
-def _partitions(kept_rows: Sequence[int], rows: int) -> list[dict[str, Any]]:
+class PartitionOfFeatures(TypedDict):
+    """A partition in the plan of a feature store."""
+
+    rows: int
+    parts: list[list[int]]
+
+
+def _partitions(kept_rows: Sequence[int], rows: int) -> list[PartitionOfFeatures]:
     """Plan partitions of `rows` rows each (the last may be shorter) from partitions of `kept_rows` rows.
 
     Examples
@@ -419,7 +427,7 @@ def _partitions(kept_rows: Sequence[int], rows: int) -> list[dict[str, Any]]:
     >>> _partitions([3, 0, 4], 5)
     [{'rows': 5, 'parts': [[0, 0, 3], [2, 0, 2]]}, {'rows': 2, 'parts': [[2, 2, 4]]}]
     """
-    planned: list[dict[str, Any]] = [{"rows": 0, "parts": []}]
+    planned: list[PartitionOfFeatures] = [{"rows": 0, "parts": []}]
     for number, n in enumerate(kept_rows):
         start = 0
         while start < n:

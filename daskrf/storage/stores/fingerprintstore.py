@@ -8,9 +8,9 @@ less than two bytes per non-zero, because molecules of a library share fragments
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from daskrf.errors import StoreError
 from daskrf.files.backend import absolute, atomic_write, backend
 from daskrf.files.disk import file_errors
 from daskrf.storage.stores.rowstore import RejectingStore, RowStore, write_rows
-from daskrf.storage.stores.store import FORMAT, CommitRecord
+from daskrf.storage.stores.store import FORMAT, CommitRecord, Plan
 from daskrf.storage.stores.zarrays import (
     METADATA,
     create_group,
@@ -52,7 +52,7 @@ class FingerprintStore(RejectingStore, RowStore):
     """
 
     needed_kind: ClassVar[str | None] = "fingerprints"
-    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {
+    needed_spec: ClassVar[dict[str, type | tuple[object, ...]]] = {
         "library": dict,
         "fingerprint": dict,
         "n_columns": int,
@@ -61,7 +61,7 @@ class FingerprintStore(RejectingStore, RowStore):
         "rdkit": str,
     }
 
-    def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
+    def __init__(self, path: PurePath, plan: Plan) -> None:
         super().__init__(path, plan)
         self.library_hash, self.library_path = self.spec_hash, absolute(path)
 
@@ -70,14 +70,14 @@ class FingerprintStore(RejectingStore, RowStore):
         cls,
         path: PurePath,
         *,
-        library: dict[str, Any],
-        fingerprint: dict[str, Any],
+        library: Mapping[str, object],
+        fingerprint: Mapping[str, object],
         n_columns: int,
-        partitions: list[dict[str, Any]],
+        partitions: Sequence[Mapping[str, object]],
         rdkit_version: str,
         fragments: str = "keep",
         extra: Sequence[str] = (),
-        provenance: dict[str, Any] | None = None,
+        provenance: Mapping[str, object] | None = None,
     ) -> Self:
         """Plan a fingerprint store, or resume an existing one.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ class PredictionStore(RejectingStore):
     """
 
     needed_kind: ClassVar[str | None] = "predictions"
-    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {
+    needed_spec: ClassVar[dict[str, type | tuple[object, ...]]] = {
         "source": str,
         "model": str,
         "options": dict,
@@ -34,9 +34,9 @@ class PredictionStore(RejectingStore):
         *,
         source: str,
         model: str,
-        options: dict[str, Any],
+        options: Mapping[str, object],
         rows: Sequence[int],
-        provenance: dict[str, Any] | None = None,
+        provenance: Mapping[str, object] | None = None,
     ) -> Self:
         """Plan a prediction store, or resume an existing one.
 

@@ -30,15 +30,16 @@ import re
 import socket
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, Self
+from typing import ClassVar, NotRequired, Self, TypedDict, cast
 
 from daskrf import __version__
+from daskrf.documents import State
 from daskrf.errors import StoreError, printable
 from daskrf.files.backend import (
     atomic_write,
@@ -155,16 +156,16 @@ def hash_of(value: object) -> str:
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
-def plan_hash(plan: dict[str, object]) -> str:
+def plan_hash(plan: Mapping[str, object]) -> str:
     """Return the hash of a plan, over the entries in `HASHED`."""
     return hash_of({key: plan[key] for key in HASHED})
 
 
 def make_plan(
     kind: str,
-    spec: dict[str, object],
-    partitions: list[dict[str, object]] | int,
-    origin: dict[str, object] | None,
+    spec: Mapping[str, object],
+    partitions: Sequence[Mapping[str, object]] | int,
+    origin: Mapping[str, object] | None,
 ) -> dict[str, object]:
     """Build the content of ``_plan.json``.
 
@@ -281,7 +282,23 @@ def check_kind(kind: str, wanted: str | None, path: PurePath) -> None:
     raise StoreError(f"{path} is {name}, but {needed} is needed here{advice}")
 
 
-def read_plan(path: PurePath) -> dict[str, Any]:
+class Plan(TypedDict):
+    """What the ``_plan.json`` of a store holds.
+
+    `spec` is what the bytes of the store depend on, and `partitions` what each partition consists of, or how
+    many there are; both depend on the kind of store.
+    """
+
+    format: str
+    format_version: int
+    kind: str
+    spec: State
+    partitions: list[State] | int
+    spec_hash: str
+    provenance: NotRequired[State]
+
+
+def read_plan(path: PurePath) -> Plan:
     """Read and check the ``_plan.json`` of a store.
 
     Parameters
@@ -311,7 +328,7 @@ def read_plan(path: PurePath) -> dict[str, Any]:
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     advice = "restore it from a copy, or make the store again"
     with file_errors("read", file), as_damage(file, advice):
-        plan = read_headed(path, PLAN_FILE)
+        plan = cast(Plan, read_headed(path, PLAN_FILE))
         missing = [key for key in (*HASHED, "spec_hash") if key not in plan]
         if missing or plan_hash(plan) != plan["spec_hash"]:
             raise StoreError(
@@ -321,7 +338,7 @@ def read_plan(path: PurePath) -> dict[str, Any]:
     return plan
 
 
-def read_headed(path: PurePath, name: str) -> dict[str, Any]:
+def read_headed(path: PurePath, name: str) -> State:
     """Read sealed JSON that has a format, a format version, a kind and a provenance.
 
     Raises
@@ -345,7 +362,7 @@ def read_headed(path: PurePath, name: str) -> dict[str, Any]:
     return content
 
 
-def _check_types(plan: dict[str, object]) -> None:
+def _check_types(plan: Plan) -> None:
     """Reject a plan with a valid hash but invalid content: anybody can compute a hash."""
     if not (isinstance(plan["spec"], dict) and isinstance(plan["spec_hash"], str)):
         raise ValueError("its spec or its hash is of the wrong type")
@@ -449,9 +466,9 @@ class Store:
     """
 
     needed_kind: ClassVar[str | None] = None
-    needed_spec: ClassVar[dict[str, type | tuple[Any, ...]]] = {}  # types, or allowed values
+    needed_spec: ClassVar[dict[str, type | tuple[object, ...]]] = {}  # types, or allowed values
 
-    def __init__(self, path: PurePath, plan: dict[str, Any]) -> None:
+    def __init__(self, path: PurePath, plan: Plan) -> None:
         for key, wanted in self.needed_spec.items():
             if not _is_one_of(plan["spec"].get(key), wanted):
                 name = KIND_NAMES[plan["kind"]]
@@ -461,10 +478,10 @@ class Store:
                 )
         self.path = path
         self.kind: str = plan["kind"]
-        self.spec: dict[str, Any] = plan["spec"]
-        self.spec_hash: str = plan["spec_hash"]
-        self.partitions: list[dict[str, Any]] | int = plan["partitions"]
-        self.provenance: dict[str, Any] = plan.get("provenance", {})
+        self.spec = plan["spec"]
+        self.spec_hash = plan["spec_hash"]
+        self.partitions = plan["partitions"]
+        self.provenance = plan.get("provenance", {})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r}, {self.n_partitions} partitions)"
@@ -474,9 +491,9 @@ class Store:
         cls,
         path: PurePath,
         kind: str,
-        spec: dict[str, Any],
-        partitions: list[dict[str, Any]] | int,
-        provenance: dict[str, Any] | None = None,
+        spec: Mapping[str, object],
+        partitions: Sequence[Mapping[str, object]] | int,
+        provenance: Mapping[str, object] | None = None,
     ) -> Self:
         """Make a store, or open an existing one that was made for the same specification.
 
@@ -511,7 +528,7 @@ class Store:
         if stored_plan["spec_hash"] != plan["spec_hash"]:
             check_kind(stored_plan["kind"], kind, path)
             with as_damage(path / PLAN_FILE):
-                old, new = ({key: side[key] for key in HASHED} for side in (stored_plan, plan))
+                old, new = ({key: side[key] for key in HASHED} for side in (dict(stored_plan), plan))
                 raise made_with_others(path, differences(old, new))
         store = cls(path, stored_plan)
         store.clean()
@@ -540,7 +557,7 @@ class Store:
         return cls.of_plan(path, read_plan(path), kind)
 
     @classmethod
-    def of_plan(cls, path: PurePath, plan: dict[str, Any], kind: str | None = None) -> Self:
+    def of_plan(cls, path: PurePath, plan: Plan, kind: str | None = None) -> Self:
         """Open a store whose plan has been read; see `open`."""
         check_kind(plan["kind"], kind or cls.needed_kind, path)
         _refuse_links(path)

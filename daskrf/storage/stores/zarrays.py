@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
+from types import EllipsisType
+from typing import TYPE_CHECKING, Protocol
 
 import google_crc32c
 import numpy as np
@@ -23,16 +24,30 @@ import numpy.typing as npt
 from numcodecs import blosc
 from numcodecs.zstd import Zstd
 
+from daskrf.documents import State
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.files.disk import file_errors, make_folders
 from daskrf.storage.integrity import DAMAGE, FileList
 
+if TYPE_CHECKING:
+    from zarr.core.buffer import Buffer
+
 BLOCK_BYTES = 8 << 20  # per chunk; must never be reduced: readers reject arrays larger than this allows
 METADATA = "zarr.json"
 blosc.use_threads = False  # as in Zarr: with threads, the bytes would depend on which one ends first
+
+
+class _Codec(Protocol):
+    """A codec of numcodecs."""
+
+    def encode(self, buf: npt.NDArray[np.generic]) -> bytes: ...
+
+    def decode(self, buf: bytes | memoryview) -> bytes: ...
+
+
 # By name. "bits" groups bits of the same position (bit shuffling), so that small integers take only the bits
 # they need.
-_COMPRESSORS: dict[str | None, Any] = {
+_COMPRESSORS: dict[str, _Codec] = {
     "zstd": Zstd(level=3),
     "fast": Zstd(level=1),
     "bits": blosc.Blosc("zstd", clevel=1, shuffle=blosc.BITSHUFFLE),
@@ -72,7 +87,7 @@ class Layout:
         template = _template(self.dtype.str, len(self.shape), *options)
         return json.dumps({**template, "shape": self.shape, "chunk_grid": grid}, indent=2).encode()
 
-    def regions(self) -> Iterator[tuple[tuple[int, ...], Any]]:
+    def regions(self) -> Iterator[tuple[tuple[int, ...], tuple[slice | EllipsisType, ...]]]:
         """Yield the number of each chunk and the index of its region of the array."""
         axes = [range(-(-n // step)) for n, step in zip(self.shape, self.chunks, strict=True)]
         for number in itertools.product(*axes):
@@ -85,7 +100,7 @@ class Layout:
 
     def decoded(self, data: bytes) -> np.ndarray:
         """Return the values of a whole chunk as a read-only array."""
-        body: Any = memoryview(data)[:-4]
+        body: bytes | memoryview = memoryview(data)[:-4]
         if self.compressor:
             body = _COMPRESSORS[self.compressor].decode(body)
         return np.frombuffer(body, self.dtype).reshape(self.chunks)
@@ -111,18 +126,19 @@ def _template(
     separator: str,
     dimension_names: tuple[str, ...] | None,
     fill_value: float,
-) -> dict[str, Any]:
+) -> State:
     """Return the metadata that Zarr makes for an array with one entry."""
     import zarr  # slow, and only for writers
+    from zarr.abc.codec import BytesBytesCodec
     from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, ZstdCodec
 
-    compressors: dict[str | None, Any] = {
+    compressors: dict[str | None, list[BytesBytesCodec]] = {
         None: [],
         "zstd": [ZstdCodec(level=3)],
         "fast": [ZstdCodec(level=1)],
         "bits": [BloscCodec(cname="zstd", clevel=1, shuffle="bitshuffle")],
     }
-    files: dict[str, Any] = {}
+    files: dict[str, Buffer] = {}
     zarr.create_array(
         files,
         shape=(1,) * n_axes,
@@ -155,13 +171,13 @@ def write_chunk(folder: Path, layout: Layout, number: tuple[int, ...], values: n
     if whole.shape != layout.chunks:
         whole = np.full(layout.chunks, layout.fill_value, layout.dtype)
         whole[tuple(map(slice, values.shape))] = values
-    body: Any = whole.reshape(-1).view(np.uint8)
+    body: npt.NDArray[np.uint8] = whole.reshape(-1).view(np.uint8)
     if layout.compressor:
         body = np.frombuffer(_COMPRESSORS[layout.compressor].encode(whole), np.uint8)
     path = folder / layout.key(number)
     make_folders(folder.parent, path.parent)
     with path.open("wb") as file:
-        file.write(body)
+        file.write(body.data)
         file.write(google_crc32c.value(body).to_bytes(4, "little"))
 
 
