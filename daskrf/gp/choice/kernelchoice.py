@@ -122,11 +122,11 @@ def choose_kernel(
 
     A candidate replaces an earlier one if its mean log probability is better by more than 0.01 and by more
     than a standard error. The weighted mean with descriptors, whose weights the evidence prefers to each
-    kernel alone, is taken if it is not worse. With 400 labels or more, a Gaussian kernel in a
-    learned metric follows. The metric is learned from half of the labels (at most 2,000). It is a candidate
-    only if it predicts left-out labels of this half better than usual distances do (`choose_metric`). It is
-    taken if it is clearly better for the other labels, from which its variances are then estimated. If a
-    kernel with the length scale "auto" is given, only its length scales are tried, and the best is taken.
+    kernel alone, is taken if it is not worse. With 400 labels or more, a Gaussian kernel in a learned metric
+    follows. The metric is learned from half of the labels (at most 2,000). It is a candidate only if it
+    predicts left-out labels of this half better than usual distances do (`choose_metric`). It is taken if it
+    is clearly better for the other labels, from which its variances are then estimated. If a kernel with the
+    length scale "auto" is given, only its length scales are tried, and the best is taken.
 
     Parameters
     ----------
