@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Literal, get_args
+from typing import Literal, get_args, overload
 
 import pyarrow as pa
 from distributed import Client
@@ -149,6 +149,80 @@ class ScreenReport(OfInput):
         return report_text(first, self.inputs, rejected=self.rejected, rejects=rejects, notes=self.notes)
 
 
+@overload
+def screen(
+    model: Paths,
+    source: Data | Sequence[Data],
+    output: Paths | None = None,
+    *,
+    k: int = 1000,
+    acquisition: Acquisition | str = "greedy",
+    maximize: bool | None = None,
+    std: Std = "candidates",
+    intervals: float | Sequence[float] | None = None,
+    shortlist: float | None = None,
+    seed: int | None = None,
+    target: str | int | Mapping[str, float] | None = None,
+    where: str | Sequence[str] = (),
+    smarts: str | Sequence[str] = (),
+    without_smarts: str | Sequence[str] = (),
+    alerts: str | Sequence[str] = (),
+    similar_to: str | Sequence[str] = (),
+    least_similarity: float | None = None,
+    nearest: int | None = None,
+    exclude_labelled: bool = False,
+    exclude_by: Level | None = None,
+    overwrite: bool = False,
+    within: Mapping[str, Sequence[float | None]] | None = None,
+    per_block: int | None = None,
+    rough: Literal["fourier", "linear"] | None = None,
+    rough_components: int | None = None,
+    format: TableFormat | None = None,
+    fragments: Fragments | None = None,
+    accept_rejects: bool = False,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: None = None,
+    prepare: Literal[False] = False,
+    **settings: object,
+) -> ScreenReport: ...
+@overload
+def screen(
+    model: Paths,
+    source: Data | Sequence[Data],
+    output: Paths | None = None,
+    *,
+    k: int = 1000,
+    acquisition: Acquisition | str = "greedy",
+    maximize: bool | None = None,
+    std: Std = "candidates",
+    intervals: float | Sequence[float] | None = None,
+    shortlist: float | None = None,
+    seed: int | None = None,
+    target: str | int | Mapping[str, float] | None = None,
+    where: str | Sequence[str] = (),
+    smarts: str | Sequence[str] = (),
+    without_smarts: str | Sequence[str] = (),
+    alerts: str | Sequence[str] = (),
+    similar_to: str | Sequence[str] = (),
+    least_similarity: float | None = None,
+    nearest: int | None = None,
+    exclude_labelled: bool = False,
+    exclude_by: Level | None = None,
+    overwrite: bool = False,
+    within: Mapping[str, Sequence[float | None]] | None = None,
+    per_block: int | None = None,
+    rough: Literal["fourier", "linear"] | None = None,
+    rough_components: int | None = None,
+    format: TableFormat | None = None,
+    fragments: Fragments | None = None,
+    accept_rejects: bool = False,
+    client: Client | None = None,
+    progress: Progress | None = None,
+    shard: AnyShard = None,
+    prepare: bool = False,
+    **settings: object,
+) -> ScreenReport | ShardReport: ...
 def screen(
     model: Paths,
     source: Data | Sequence[Data],
