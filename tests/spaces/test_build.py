@@ -149,7 +149,7 @@ def test_an_interrupted_run_is_finished_and_shards_make_the_same_bytes(
         (
             f"{AMIDE} a",
             "CN a\nCC(=O)O a\nCCN b",
-            "1 ID of the blocks stand for different molecules, such as a;",
+            "1 ID of the blocks stands for different molecules, such as a;",
         ),
         (CAGE, "CN a", "reaction r is left out, as two slots are joined by 3 bonds"),
     ],

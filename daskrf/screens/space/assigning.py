@@ -390,7 +390,8 @@ class BuildSpaceJob(Job[Report]):
         if others:
             shown = ", ".join(printable(name, 40) for name in list(others)[:_SHOWN])
             raise InputError(
-                f"{amount(len(others), 'IDs')} of the blocks stand for different molecules, such as {shown}; "
+                f"{amount(len(others), 'IDs')} of the blocks {'stands' if len(others) == 1 else 'stand'} for "
+                f"different molecules, such as {shown}; "
                 "give each molecule its own ID."
             )
 
