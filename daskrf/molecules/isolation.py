@@ -54,6 +54,7 @@ _ANSWER_BYTES = 1 << 22
 _ATTEMPTS = 3  # at a text on which a helper died, since something else may have killed it
 _REMEMBERED = 8 << 20  # bytes of answers: a command asks for the molecules with labels several times
 _STARTS = 3  # of helpers that die before beginning any text
+_DRAWING = "RDKit draws with libXrender and libXext (on Debian: apt-get install libxrender1 libxext6)"
 _OUT_OF_MEMORY = 77  # exit code
 _CRASHES = (-signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS)
 
@@ -173,9 +174,12 @@ class _Run:
         if death.begun == _NONE:
             self._starts += 1
             if self._starts == _STARTS:
+                advice = f"check that {sys.executable} runs on this machine and can import daskrf and rdkit"
+                if "cannot open shared object file" in death.reason:
+                    advice = f"install this library of the system; {_DRAWING}"
                 raise WorkerError(
-                    f"The helper process that reads molecules cannot be started (it {death.reason}); check "
-                    f"that {sys.executable} runs on this machine and can import daskrf and rdkit."
+                    f"The helper process that reads molecules cannot be started (it {death.reason}); "
+                    f"{advice}."
                 )
             return
         # Earlier results of the same request died with the helper, and are recomputed without this text.

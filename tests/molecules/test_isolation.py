@@ -269,6 +269,10 @@ def test_a_helper_that_cannot_be_started_is_one_sentence(monkeypatch: pytest.Mon
         each("tests.molecules.deeds:dead_doer", (), ["a"])
     with pytest.raises(WorkerError, match="No module named 'nowhere'"):
         each("nowhere:doer", (), ["a"])
+    with pytest.raises(
+        WorkerError, match=r"libXrender\.so\.1: .*; install this library.*apt-get install libx"
+    ):
+        each("tests.molecules.deeds:doer_without_library", (), ["a"])
     isolation.end_idle()
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(WorkerError, match=r"cannot be started \(No such file"):
