@@ -26,7 +26,7 @@ from daskrf.sources.sources import Block
 
 Array = npt.NDArray[np.float64]
 
-_JOINT_DRAWS = 64  # the expected hypervolume is a mean over these
+_JOINT_DRAWS = 256  # the expected hypervolume is a mean over these
 
 
 @dataclass(frozen=True)
