@@ -429,8 +429,9 @@ class LabelReader:
         store = library_of_model(self.model)
         if store is None:
             raise InputError(
-                "The library of the model is not where it was; name it with --library, or give the SMILES of "
-                "the molecules."
+                f"{self.labels} has IDs and no SMILES, but {self.model.path} was fitted to molecules without "
+                "a fingerprint store, or its store is not where it was; give the SMILES of the molecules, or "
+                "name a store that has these IDs with --library."
             )
         return store
 

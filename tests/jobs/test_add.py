@@ -212,8 +212,10 @@ def test_identifiers_of_the_library(made: Path, tmp_path: Path) -> None:
     assert (report.n_added, report.unmatched) == (10, 1)
     assert (read_rows(tmp_path / "next") >= 0).all()
     shutil.move(tmp_path / "fp", tmp_path / "moved")
-    with pytest.raises(InputError, match="not where it was; name it with --library"):
+    with pytest.raises(InputError, match=r"IDs and no SMILES.*not where it was; .*--library"):
         add(tmp_path / "model", tmp_path / "ids.csv")
+    with pytest.raises(StoreError, match=r"all.csv is a file, and a store is needed here; `daskrf fing"):
+        add(tmp_path / "model", tmp_path / "ids.csv", library=made / "all.csv")
     assert add(tmp_path / "model", tmp_path / "ids.csv", library=tmp_path / "moved").n_added == 10
 
 

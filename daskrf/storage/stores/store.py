@@ -323,7 +323,11 @@ def read_plan(path: PurePath) -> Plan:
                 raise StoreError(
                     f"{path} is a model, and a store of partitions is needed here; check the path"
                 )
-            if not is_file(path) and not backend(path).names(path):
+            if is_file(path):
+                raise StoreError(
+                    f"{path} is a file, and a store is needed here; `daskrf fingerprint` makes one"
+                )
+            if not backend(path).names(path):
                 raise StoreError(f"{path} does not exist, or is empty; check the path")
             raise StoreError(f"{path} is not a daskrf store (it has no {PLAN_FILE}); check the path")
     advice = "restore it from a copy, or make the store again"
