@@ -42,6 +42,13 @@ def test_the_rule_is_told_where_a_better_trial_was_not_taken() -> None:
         assert RULE.format("kernel") not in str(choice).splitlines()
 
 
+@pytest.mark.parametrize(("r2", "doubted"), [(-0.3, True), (0.09, True), (0.1, False), (0.7, False)])
+def test_a_kernel_hardly_better_than_the_mean_is_doubted(r2: float, doubted: bool) -> None:
+    trials = Trial(TanimotoMinMax(), "the first", -0.5, r2), Trial(Gaussian(1.0), "other", -0.6, 0.0)
+    choice = KernelChoice(TanimotoMinMax(), trials, 100, 100)
+    assert ("hardly better than by their mean (R2 below 0.1): `daskrf evaluate`" in str(choice)) == doubted
+
+
 def test_labels_by_target() -> None:
     assert labels_by_target([1, 2], 2).tolist() == [[1.0], [2.0]]
     assert labels_by_target(np.zeros((0, 3)), 0).shape == (0, 3)

@@ -131,7 +131,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
                 f"{value:.1f} for {place + 1}" for place, value in sorted(self.evidence.items())
             )
             notes.append(f"Log evidence of labels and limits together: {values}.")
-        return [learned] * bool(self.n_learned) + notes
+        return [learned] * bool(self.n_learned) + notes + self._doubts()
 
     def state(self) -> dict[str, object]:
         """Return a JSON-able description."""

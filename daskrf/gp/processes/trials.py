@@ -18,6 +18,7 @@ from daskrf.errors import InputError
 
 Double = npt.NDArray[np.float64]
 
+_LITTLE = 0.1  # R2: the mean of the labels predicts them nearly as well
 WORTH = 0.01
 """Gain in nats per label that a later candidate needs; it corresponds to errors about 1 % smaller."""
 
@@ -180,6 +181,15 @@ class ChoiceByLabelsLeftOut(Choice, Generic[JudgedTrial]):
         return [
             f"A {self._candidate} further down is taken if it is clearly better: by {WORTH:g} and a standard "
             "error."
+        ]
+
+    def _doubts(self) -> list[str]:
+        """Return a sentence if the candidate that was taken predicts labels hardly better than their mean."""
+        if not any(self._is_taken(trial) and trial.r2 < _LITTLE for trial in self.trials):
+            return []
+        return [
+            f"Labels left out are predicted hardly better than by their mean (R2 below {_LITTLE:g}): "
+            "`daskrf evaluate` says whether such a model is of use."
         ]
 
     def _name(self, number: int, trial: JudgedTrial) -> str:
