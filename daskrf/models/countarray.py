@@ -36,8 +36,8 @@ class CountArray(da.Array):
     counts are, such as ``x > 0``, have blocks of `sparse.COO`. Others, such as ``x + 1``, are NumPy arrays
     with blocks of up to 2^26 elements, and refused beyond.
 
-    Methods, operators and NumPy's functions know this. Functions of `dask.array`, such as ``dask.array.sum``,
-    hand the blocks to NumPy unseen: most fail, and ``dask.array.multiply`` is a product of matrices.
+    Methods, operators and NumPy's functions know this, and so do universal functions of `dask.array`, such as
+    ``dask.array.multiply``. Others, such as ``dask.array.sum``, hand the blocks to NumPy unseen, and fail.
     """
 
     @classmethod
@@ -92,6 +92,10 @@ class CountArray(da.Array):
             return self._product(*inputs)
         # NumPy then asks the blocks' own dask array, as if the user had given it.
         return _applied(partial(getattr(numpy_ufunc, method), **kwargs), inputs)
+
+    def _elemwise(self, operation: object, *inputs: object, **kwargs: object) -> object:
+        """Apply a ufunc of `dask.array`, which asks its arguments for this method, as that of NumPy."""
+        return self.__array_ufunc__(operation, "__call__", *inputs, **kwargs)
 
     def __array_function__(self, function: Any, types: object, arguments: Any, options: Any) -> object:
         if function.__name__ in _REDUCTIONS and arguments and arguments[0] is self:
