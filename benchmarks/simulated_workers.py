@@ -11,7 +11,7 @@ import errno
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -126,7 +126,7 @@ class SleepPartial:
 
 
 @dataclass(frozen=True)
-class SleepFold(tree.Reduction):
+class SleepFold(tree.Reduction[int, SleepPartial, SleepPartial]):
     """A reduction of `daskrf.jobs.tree` whose leaves, sums, and checkpoints are sleeps."""
 
     draws: Draws
@@ -148,6 +148,10 @@ class SleepFold(tree.Reduction):
         """See `daskrf.jobs.tree.Reduction`."""
         time.sleep(self.read_s)
         return SleepPartial(int(arrays["n"]), self.combine_s, self.write_s)
+
+    def finalize(self, total: SleepPartial, rest: Iterator[SleepPartial]) -> SleepPartial:
+        """See `daskrf.jobs.tree.Reduction`; there is one root."""
+        return total
 
 
 class _Mortal(Worker):
