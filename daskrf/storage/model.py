@@ -501,8 +501,8 @@ def read_arrays(path: PurePath, kind: str, names: Collection[str] | None = None)
 
 def _check(name: str, entry: ArrayEntry, n_files: int) -> None:
     """Reject an array of an unsupported type, or one larger than its stored bytes can be."""
-    named, shape = (entry.get("dtype"), entry.get("stored")), entry["shape"]
-    dtypes = [np.dtype(each) for each in named if each is not None]
+    named = [entry["dtype"], entry["stored"]] if "stored" in entry else [entry["dtype"]]
+    dtypes, shape = [np.dtype(each) for each in named], entry["shape"]
     if any(dtype.str not in entry.values() or dtype.kind not in _TYPES for dtype in dtypes):
         raise ValueError(f"array {name!r} has a type that daskrf does not store")
     if not (isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)):
