@@ -531,7 +531,7 @@ def assemble(sums: SufficientStatistics, strips: Iterable[GramStrip]) -> Suffici
         If the strips do not cover all columns in order, or were summed over other rows.
     """
     size = sums.n_components
-    gram: npt.NDArray[np.number] = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
+    gram: npt.NDArray[np.floating] = np.zeros((size, size), dtype=np.int64 if sums.one_bit else np.float64)
     done = 0
     for strip in strips:
         first, stop = strip.columns
