@@ -35,6 +35,7 @@ from daskrf.tables.values.names import PRODUCT_COLUMNS, find_id, position_of
 
 _LOOKED_AT = 10_000  # labels, evenly spaced, of which some are looked at
 _LEAST_PER_BLOCK = 4  # labels: of a slot with fewer a block, most blocks are not known as substituents
+_DIFFERENT = 0.5  # share of the blocks of a reaction that differ as substituents: stereoisomers do not
 _WITH_BLOCK = 0.9  # share of labels whose block is known as a substituent
 
 
@@ -137,15 +138,19 @@ def _few_blocks(slots: Sequence[str], rows: Mapping[str, list[str]]) -> tuple[st
         The columns "smiles", "reaction" and these.
     """
     places = np.argsort(seeds.words(0, "fitting/blocks", len(rows["smiles"])), kind="stable")[:_LOOKED_AT]
-    smiles = [rows["smiles"][i] for i in places.tolist()]
     best, fewest = "", dict[str, int]()
     for slot in slots:
+        named = [i for i in places.tolist() if rows[slot][i].strip()]
         # Blocks of different reactions may leave different substituents.
-        blocks = [f"{rows['reaction'][i]} {rows[slot][i]}" for i in places.tolist()]
-        if len(smiles) < _LEAST_PER_BLOCK * len(set(blocks)):
+        blocks = [f"{rows['reaction'][i]} {rows[slot][i]}" for i in named]
+        if not blocks or len(blocks) < _LEAST_PER_BLOCK * len(set(blocks)):
             continue
-        substituents = blocks_as_substituents(smiles, blocks)
-        share = sum(block in substituents for block in blocks) / len(blocks)
+        substituents = blocks_as_substituents([rows["smiles"][i] for i in named], blocks)
+        share = sum(block in substituents for block in blocks) / len(places)
+        reaction_of = {block: rows["reaction"][i] for block, i in zip(blocks, named, strict=True)}
+        different = {(reaction_of[block], identifier) for block, identifier in substituents.items()}
+        if len(different) < _DIFFERENT * len(substituents):  # such as by wrong names: what all products share
+            continue
         if share >= _WITH_BLOCK and (not fewest or len(substituents) < len(fewest)):
             best, fewest = slot, substituents
     return best, fewest

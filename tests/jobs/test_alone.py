@@ -160,6 +160,36 @@ def test_substituents_of_products_are_counted(tmp_path: Path) -> None:
     assert "substituents are" not in str(given)
 
 
+@pytest.mark.parametrize(
+    ("blocks", "counted"),
+    [
+        ("{j}", "block_0 (4 blocks)"),
+        ("", None),
+        ("same", "block_0 (1 block)"),
+        ("{i}{j}", None),
+        ("wrong {k}", None),
+        ("{some}", "block_0 (4 blocks)"),
+    ],
+    ids=["right", "empty", "one", "each its own", "wrong", "some empty"],
+)
+def test_positions_need_blocks_that_are_there_and_differ(
+    blocks: str, counted: str | None, tmp_path: Path
+) -> None:
+    """Rows without a block are of no block, and what all products share is none of several."""
+    amines = ["NCc1ccccc1", "N1CCOCC1", "NC1CCCCC1", "Nc1ccncc1"]
+    acids = [f"CC(=O)NCC(=O)NC(C{'C' * n})C(=O)" for n in range(15)]
+    rows = []
+    for i, acid in enumerate(acids):
+        for j, amine in enumerate(amines):
+            some = "" if i == j else j
+            block = blocks.format(i=i, j=j, k=(i + j * j) % 4, some=some)
+            rows.append(f"{acid}{amine},amide,{block},{i * 0.1 + j}")
+    labels = put(tmp_path / "labels.csv", ["smiles,reaction,block_0,score", *rows])
+    report = str(fit(labels, output=tmp_path / "model", target="score"))
+    assert ("distances from the bond" in report) == (counted is not None)
+    assert counted is None or counted in report
+
+
 def test_positions_of_products_are_counted_from_their_blocks(tmp_path: Path) -> None:
     """From the bond to a block of the slot that has few, which the SMILES of later molecules show."""
     amines = ["NCc1ccccc1", "N1CCOCC1", "NC1CCCCC1", "Nc1ccncc1"]
