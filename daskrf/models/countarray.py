@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import dask.array as da
 import numpy as np
+import numpy.typing as npt
 import sparse as pydata
 from dask.array.core import BlockView
 from scipy import sparse
@@ -123,6 +124,25 @@ class CountArray(da.Array):
         _, arguments = super().__reduce__()
         return _rebuilt, arguments
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None, **options: Any) -> npt.NDArray[Any]:
+        return np.asarray(self._whole().compute(), self.dtype if dtype is None else dtype)
+
+    def _whole(self) -> Any:
+        """Return the array with blocks of NumPy and its own type, if they are not too large."""
+        if math.prod(max(sizes, default=0) for sizes in self.chunks) > _MOST_DENSE:
+            raise _unfit(self)
+        return _as_numpy(self).astype(self.dtype)
+
+    @property
+    def real(self) -> CountArray:
+        """The array itself."""
+        return self
+
+    @property
+    def vindex(self) -> Any:
+        """Its elements by row and column, as `dask.array.Array.vindex`."""
+        return self._whole().vindex
+
     def __dask_postpersist__(self) -> Any:
         rebuild, arguments = super().__dask_postpersist__()
         return partial(_persisted, rebuild), arguments
@@ -188,11 +208,16 @@ def _applied(function: Callable[..., object], arguments: Sequence[object]) -> ob
     if not any(math.prod(max(sizes, default=0) for sizes in each.chunks) > _MOST_DENSE for each in counts):
         return function(*map(_as_numpy, arguments))
     if isinstance(meta, pydata.COO) and meta.fill_value != 0:
-        raise InputError(
-            f"The result would hold a number for each of {max(each.shape[1] for each in counts):,} columns, "
-            "and hardly any is zero: use a store of folded fingerprints (`daskrf fingerprint --size 2048`)."
-        )
+        raise _unfit(*counts)
     return _counts(result)
+
+
+def _unfit(*counts: CountArray) -> InputError:
+    """Return the error for a dense result of unfolded fingerprints."""
+    return InputError(
+        f"The result would hold a number for each of {max(each.shape[1] for each in counts):,} columns: use "
+        "a store of folded fingerprints (`daskrf fingerprint --size 2048`)."
+    )
 
 
 def _counts(result: object) -> object:
@@ -217,7 +242,7 @@ def _wide(array: Any, kinds: str = "iub") -> Any:
     return counts.astype(np.int64) if counts.dtype.kind in kinds else counts
 
 
-def _as_numpy(value: object) -> object:
+def _as_numpy(value: Any) -> Any:
     """Return a `CountArray` as a Dask array with blocks of NumPy."""
     if not isinstance(value, CountArray):
         return value

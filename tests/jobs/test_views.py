@@ -123,6 +123,20 @@ def test_sums_and_products_of_counts_are_numpys(name: str, folded: tuple[CountAr
         np.testing.assert_array_equal(found, want)
 
 
+def test_numpy_gets_all_elements_or_some_points(folded: tuple[CountArray, Any]) -> None:
+    lazy, whole = folded
+    for found, want in (
+        (np.asarray(lazy), whole),
+        (np.array(lazy.T, float), whole.T),
+        (np.asarray(lazy > 9), whole > 9),
+        (lazy.vindex[[149, 0, 60], [3, 96, 3]].compute(), whole[[149, 0, 60], [3, 96, 3]]),
+        (np.asarray(lazy.real * lazy.real), whole**2),
+    ):
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, want)
+    assert np.asarray(lazy).dtype == lazy.dtype
+
+
 @pytest.fixture(scope="module")
 def folded() -> tuple[CountArray, Any]:
     """Counts whose products exceed their own type, in unequal blocks, and the same as integers of NumPy."""
@@ -148,6 +162,9 @@ def test_sums_of_unfolded_counts(job: Path) -> None:
     )
     with pytest.raises(InputError, match=r"each of 12,884,901,888 columns.* folded fingerprints"):
         _ = x == 0
+    for dense in (lambda: np.asarray(x), lambda: x.vindex[[0, 1], [2, 3]]):
+        with pytest.raises(InputError, match=r"each of 12,884,901,888 columns.* folded fingerprints"):
+            dense()
     np.testing.assert_array_equal(
         (first > 0).sum(axis=1).compute(scheduler="synchronous"), np.ravel((whole > 0).sum(axis=1))
     )
