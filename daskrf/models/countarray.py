@@ -46,7 +46,7 @@ class CountArray(da.Array):
         """Return a Dask array as a `CountArray`."""
         return cls(array.dask, array.name, array.chunks, dtype=array.dtype, meta=array._meta)
 
-    def _pydata(self) -> Any:
+    def _pydata(self) -> da.Array:
         """Return the array with blocks of pydata/sparse."""
         plain: Any = da.Array(self.dask, self.name, self.chunks, dtype=self.dtype, meta=self._meta)
         return plain if isinstance(self._meta, pydata.COO) else plain.map_blocks(_coo, meta=_coo(self._meta))
@@ -124,10 +124,12 @@ class CountArray(da.Array):
         _, arguments = super().__reduce__()
         return _rebuilt, arguments
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None, **options: Any) -> npt.NDArray[Any]:
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None, **options: object
+    ) -> np.ndarray:
         return np.asarray(self._whole().compute(), self.dtype if dtype is None else dtype)
 
-    def _whole(self) -> Any:
+    def _whole(self) -> da.Array:
         """Return the array with blocks of NumPy and its own type, if they are not too large."""
         if math.prod(max(sizes, default=0) for sizes in self.chunks) > _MOST_DENSE:
             raise _unfit(self)
@@ -139,7 +141,7 @@ class CountArray(da.Array):
         return self
 
     @property
-    def vindex(self) -> Any:
+    def vindex(self) -> object:
         """Its elements by row and column, as `dask.array.Array.vindex`."""
         return self._whole().vindex
 
@@ -158,7 +160,7 @@ class CountArray(da.Array):
 
 
 def _reduction(name: str) -> Callable[..., object]:
-    def method(self: CountArray, *arguments: object, **options: object) -> Any:
+    def method(self: CountArray, *arguments: object, **options: object) -> da.Array:
         return self._result(getattr(_wide(self), name)(*arguments, **options))
 
     method.__name__, method.__doc__ = name, f"See `dask.array.Array.{name}`."
@@ -180,7 +182,7 @@ for _name in _ELEMENTWISE:
 
 
 class _Blocks(BlockView):
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: object) -> CountArray:
         return CountArray.of(super().__getitem__(index))
 
 
@@ -242,7 +244,7 @@ def _wide(array: Any, kinds: str = "iub") -> Any:
     return counts.astype(np.int64) if counts.dtype.kind in kinds else counts
 
 
-def _as_numpy(value: Any) -> Any:
+def _as_numpy(value: Any) -> da.Array:
     """Return a `CountArray` as a Dask array with blocks of NumPy."""
     if not isinstance(value, CountArray):
         return value
