@@ -121,16 +121,23 @@ def test_limits(space: tuple[Path, list[str], Any], tmp_path: Path, capsys: Any)
     """Labels and products outside of them do not count."""
     folder, smiles, X = space
     labels, _ = labelled(folder, smiles, X, 3)
+    foreign = pd.DataFrame({"smiles": ["CNC(=O)" + 57 * "C"], "y": [0.0]})
+    labels = pd.concat([labels, foreign], ignore_index=True)
     fit(labels, output=tmp_path / "model", target="y", direction="maximize", quick=True, **PRIOR)
     sizes = [Chem.MolFromSmiles(text).GetNumHeavyAtoms() for text in smiles]
     some = [text for text, size in zip(smiles, sizes, strict=True) if 9 <= size <= 12]
     own = labels[labels.smiles.isin(some)]
     report = found(tmp_path / "model", folder / "space", k=K, within={"heavy_atoms": (9, 12)})
     assert report.n_labelled == len(own)
-    assert f"{len(own)} of 120 labels lie within the limits, and count" in report.notes
+    assert f"{len(own)} of 121 labels lie within the limits, and count" in report.notes
     assert not any("are limits" in note for note in report.notes)
     with pytest.raises(InputError, match="No labelled molecule lies within the limits"):
         found(tmp_path / "model", folder / "space", k=K, within={"heavy_atoms": (90, None)})
+    with pytest.raises(InputError, match=r"All products of .*space that pass have labels"):
+        found(tmp_path / "model", folder / "space", similar_to=labels.smiles[0], least_similarity=1.0)
+    for more in ({}, {"smarts": "C(=O)N"}):
+        with pytest.raises(InputError, match=r"within the limits.*widen"):
+            found(tmp_path / "model", folder / "space", k=K, within={"heavy_atoms": (60, 62)}, **more)
     with pytest.raises(OptionError, match="are for the products of a space"):
         found(tmp_path / "model", folder / "fp", k=K, within={"heavy_atoms": (9, 12)})
     code = run(

@@ -129,6 +129,13 @@ class SpacePopulation(Population):
         first = row[: products.first]
         scores = products.predicted(run, first, std=True, named=True)
         best = Products.of(products.cut, first, scores.alike(), None, products.excluded)
+        if not len(best):
+            raise InputError(
+                f"All products of {self.source} that pass have labels, so there is nothing left to find."
+                if len(first)
+                else f"No product of {self.source} passes the filters within the limits, so there is nothing "
+                "to find; widen them (--within), or leave a filter out."
+            )
         self.n_sampled = len(best)
         self.unsampled = self._look_below(run, row, 1 - best.repeats / max(1, len(first)), whole=whole)
         self.notes = (*self.notes, *products.notes)
