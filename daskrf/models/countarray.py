@@ -23,6 +23,10 @@ _ELEMENTWISE = (
     *(f"__{name}__" for name in ("lt", "le", "gt", "ge", "eq", "ne", "neg", "abs", "invert")),
     *("clip", "round"),
 )
+_OF_ELEMENTS = (
+    *("argmax", "argmin", "cumsum", "cumprod", "topk", "argtopk", "nonzero", "moment", "trace"),
+    *("ravel", "flatten", "reshape", "repeat", "swapaxes", "squeeze"),
+)
 _MOST_MULTIPLIED = 1 << 28  # columns of a block in a product: each takes 8 bytes
 _MOST_DENSE = 1 << 26  # elements of a block of NumPy
 
@@ -175,10 +179,20 @@ def _elementwise(name: str) -> Callable[..., object]:
     return method
 
 
+def _of_elements(name: str) -> Callable[..., object]:
+    def method(self: CountArray, *arguments: object, **options: object) -> object:
+        return getattr(self._whole(), name)(*arguments, **options)
+
+    method.__name__, method.__doc__ = name, f"See `dask.array.Array.{name}`; for folded fingerprints."
+    return method
+
+
 for _name in _REDUCTIONS:
     setattr(CountArray, _name, _reduction(_name))
 for _name in _ELEMENTWISE:
     setattr(CountArray, _name, _elementwise(_name))
+for _name in _OF_ELEMENTS:
+    setattr(CountArray, _name, _of_elements(_name))
 
 
 class _Blocks(BlockView):

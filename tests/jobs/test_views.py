@@ -107,6 +107,13 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
     "copied": lambda x: copy.copy(x).sum(axis=0),
     "copied deeply": lambda x: copy.deepcopy(x).T @ x,
     "pickled": lambda x: (pickle.loads(pickle.dumps(x)) * x).sum(axis=1),
+    "places of the largest": lambda x: x.argmax(axis=1),
+    "sums so far": lambda x: x.cumsum(axis=1),
+    "the largest three": lambda x: x.topk(3, axis=1) if isinstance(x, CountArray) else np.sort(x)[:, :-4:-1],
+    "one axis": lambda x: x.ravel(),
+    "another shape": lambda x: x.reshape(-1, 97, 1),
+    "each twice": lambda x: x.repeat(2, axis=0),
+    "axes swapped": lambda x: x.swapaxes(0, 1),
     "a block": lambda x: (x.blocks[0] if isinstance(x, CountArray) else x[:50]).sum(axis=0),
 }  # fmt: skip
 
