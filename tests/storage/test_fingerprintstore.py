@@ -101,16 +101,23 @@ def test_zarr_shows_all_partitions_from_the_root(tmp_path: Path) -> None:
     assert tree.count("indices") == 3
 
 
-def test_metadata_for_zarr_are_written_with_the_plan_alone(tmp_path: Path) -> None:
+def test_metadata_for_zarr_are_mended_but_not_added_to_older_stores(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     store = full_store(tmp_path / "new" / "s")
     whole = {
         path: path.read_bytes() for path in (store.path / "zarr.json", store.path / "data" / "zarr.json")
     }
+    for path, content in whole.items():
+        path.unlink()
+        full_store(store.path)
+        assert path.read_bytes() == content
+        path.write_bytes(content[:9])
+        full_store(store.path)
+        assert path.read_bytes() == content
     for path in whole:
         path.unlink()
     full_store(store.path)
-    assert not any(path.exists() for path in whole), "a store that has partitions stays as it is"
+    assert not any(path.exists() for path in whole), "a store with partitions and neither file stays so"
     shutil.rmtree(store.path / "_commits")
     (store.path / "_commits").mkdir()
     full_store(store.path)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from scipy.sparse import csr_matrix
 
 from daskrf.errors import StoreError
-from daskrf.files.backend import absolute, atomic_write, backend
+from daskrf.files.backend import absolute, atomic_write, backend, is_file
 from daskrf.files.disk import file_errors
 from daskrf.storage.stores.rowstore import RejectingStore, RowStore, write_rows
 from daskrf.storage.stores.store import FORMAT, CommitRecord, Plan
@@ -124,20 +124,26 @@ class FingerprintStore(RejectingStore, RowStore):
     def _write_groups(self) -> None:
         """Write the metadata by which Zarr finds all partitions from the root of the store.
 
-        They follow from the plan, daskrf does not read them, and no record names them. A store that already
-        has partitions stays as it is.
+        They follow from the plan, daskrf does not read them, and no record names them. What is missing or
+        damaged is written again, but a store that has partitions and neither of the two stays as it is: it
+        may be of a version that wrote none.
         """
-        if self._recorded():
-            return
         attributes = {"format": FORMAT, "kind": self.kind, "n_columns": self.n_columns}
         groups = {
             self.path: {**attributes, "fingerprint": self.spec["fingerprint"]},
             self.path / "data": {},
         }
+        written = [folder for folder in groups if is_file(folder / METADATA)]
+        if self._recorded() and not written:
+            return
         for folder, values in groups.items():
+            file, content = folder / METADATA, group_metadata(values)
+            with file_errors("read", file):
+                if folder in written and backend(file).read(file) == content:
+                    continue
             with file_errors("create", folder):
                 backend(folder).make(folder)
-            atomic_write(folder / METADATA, group_metadata(values), keep=True)
+            atomic_write(file, content)
 
     @property
     def n_columns(self) -> int:
