@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
-from scipy.stats import chi2
+from scipy.special import chdtr, chdtrc
 
 from daskrf import seeds
 from daskrf.errors import InputError
@@ -127,7 +127,7 @@ def agreement(
         rows = np.sort(order[:most])
     joint, tested = covariance(rows), errors[rows]
     statistic = float(tested @ cho_solve(cho_factor(joint, lower=True), tested))
-    tails = chi2.cdf(statistic, len(rows)), chi2.sf(statistic, len(rows))
+    tails = chdtr(len(rows), statistic), chdtrc(len(rows), statistic)
     return Agreement(
         len(z),
         float((np.abs(z) <= _INTERVAL).mean()),

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
-from scipy.special import ndtr
-from scipy.stats import gamma
+from scipy.special import gammaincinv, ndtr
 
 from daskrf.errors import InputError
 from daskrf.gp.processes.exact import ExactGP
@@ -72,7 +71,7 @@ class TailCounts:
         """
         seen, expected = self.above(values)
         doubt = _DISCREPANCY if self.n_batches else _UNTRIED
-        ratio = gamma.ppf(quantile, _PRIOR + seen) / (_PRIOR + expected)
+        ratio = gammaincinv(_PRIOR + seen, quantile) / (_PRIOR + expected)
         return np.maximum(LEAST_RATIO, ratio * np.exp(doubt * deviate))
 
 
