@@ -104,6 +104,14 @@ class MapFacts:
         return " or ".join({"bits": "M/8", "floats": "4 M"}[kind] for kind in self.features.split(" or "))
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What a map has made, and what it was made for."""
+
+    key: object
+    value: Any
+
+
 class FeatureMap(Transformer):
     """A deterministic, row-wise map whose inner product approximates :attr:`kernel_`.
 
@@ -114,9 +122,9 @@ class FeatureMap(Transformer):
     # Made once, when first needed. In slots, not in `__dict__`, so that copies and pickles leave it out, and
     # `transform` leaves the estimator as it is.
     __slots__ = ("_cached", "_made", "_prepared")
-    _cached: tuple[str, Any] | None
-    _made: tuple[Any, Any] | None
-    _prepared: tuple[kernels.Kernel, Any] | None
+    _cached: Kept | None
+    _made: Kept | None
+    _prepared: Kept | None
 
     def __init_subclass__(cls, **options: object) -> None:
         """Wrap methods that take rows: input that no map can take is refused before their own code."""
@@ -478,12 +486,18 @@ class FeatureMap(Transformer):
 
     def _once(self, make: Callable[[], _T], *arguments: object) -> _T:
         """Return the result of `make`, called once for each object, its parameters and the `arguments`."""
-        key = json.dumps([self._plain_parameters(), *arguments], sort_keys=True)
-        cached = getattr(self, "_cached", None)
-        if cached is None or cached[0] != key:
-            cached = key, make()
-            self._cached = cached
-        return cached[1]
+        return self._kept("_cached", json.dumps([self._plain_parameters(), *arguments], sort_keys=True), make)
+
+    def _kept(
+        self, slot: Literal["_cached", "_made", "_prepared"], key: object, make: Callable[[], _T]
+    ) -> _T:
+        """Return what a slot keeps, made anew if it was made for another key."""
+        kept: Kept | None = getattr(self, slot, None)
+        if kept is None or kept.key != key:
+            kept = Kept(key, make())
+            setattr(self, slot, kept)
+        made: _T = kept.value
+        return made
 
     def __getstate__(self) -> dict[str, object]:
         if self._draws:

@@ -206,11 +206,7 @@ class FoldedFeatures(FeatureMap):
         size = int(self.n_components), self.seed_
         if (inner.n_components, inner.seed_) == size:
             return inner
-        key = inner.state(), size
-        cached = getattr(self, "_made", None)  # with its tables
-        if cached is None or cached[0] != key:
-            cached = self._made = key, resized(inner, *size)
-        return cached[1]
+        return self._kept("_made", (inner.state(), size), lambda: resized(inner, *size))  # with its tables
 
     @property
     def _current(self) -> FeatureMap:

@@ -127,10 +127,7 @@ class LandmarkMap(SampleMap):
             raise InputError(
                 f"{self._number} is {wanted}, but was {self._wanted} at the last fit: call fit again."
             )
-        made = getattr(self, "_prepared", None)
-        if made is None or made[0] != self.kernel:
-            made = self._prepared = self.kernel, self._prepare()
-        return made[1]
+        return self._kept("_prepared", self.kernel, self._prepare)
 
     def _prepare(self) -> Prepared:
         return self.kernel.against(self.landmarks_)

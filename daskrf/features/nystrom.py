@@ -237,10 +237,8 @@ class NystromFeatures(LandmarkMap):
     def _projector(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
         """Return the function L -> L R^T, with R the projection; BLAS skips the zeros of R."""
         r = self.rank_
-        made = getattr(self, "_made", None)
-        if made is None:
-            made = self._made = np.ascontiguousarray(self.projection_[:, :r]), self.projection_[:, r:]
-        triangle, rest = made
+        triangle = self._kept("_made", r, lambda: np.ascontiguousarray(self.projection_[:, :r]))
+        rest = self.projection_[:, r:]
 
         def project(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
             # What is lower in Fortran order is upper in C order.

@@ -108,12 +108,12 @@ def test_bytes_do_not_depend_on_what_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     X.data *= np.repeat(1.0 + np.arange(n) / n, np.diff(X.indptr))
     feature_map = TanimotoDotProductFeatures(61, input_transform=None).fit(X)
     whole = feature_map.transform(X)
-    assert len(feature_map._cached[1]._table.slots) >= n - 1  # as good as every row has a norm of its own
+    assert len(feature_map._cached.value._table.slots) >= n - 1  # as good as every row has a norm of its own
     monkeypatch.setattr(tensorsketch, "CACHE_BYTES", 1)
     forgetful = from_state(feature_map.state())
     for _ in range(3):
         assert forgetful.transform(X).tobytes() == whole.tobytes()
-    table = forgetful._cached[1]._table
+    table = forgetful._cached.value._table
     assert len(table.slots) <= 64 == len(table.arrays[0])
     with ThreadPoolExecutor(4) as threads:
         for actual in threads.map(forgetful.transform, [X, X[::-1]] * 4):
