@@ -60,7 +60,7 @@ class FoundReport(Shown):
     ----------
     k : int
     n_labelled, rows : int
-        Labelled molecules, and molecules of the library.
+        Labelled molecules, and molecules of the library, or products of the space.
     share : float
         Share of the k best that has labels: the mean over the posterior samples.
     low, high : float
@@ -72,6 +72,8 @@ class FoundReport(Shown):
     seconds : float
     notes, inputs : tuple of str
         As in `SuggestReport`.
+    unit : {"molecules", "products"}
+        What `rows` counts. Some products of a space may be the same molecule.
     """
 
     k: int
@@ -86,11 +88,12 @@ class FoundReport(Shown):
     seconds: float
     notes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
+    unit: str = "molecules"
 
     def __str__(self) -> str:
         how = f"{words(self.direction == 'maximize')} '{printable(self.target, 60)}'"
         first = (
-            f"of the best {self.k:,} of {amount(self.rows, 'molecules')}, {how}, an estimated "
+            f"of the best {self.k:,} of {amount(self.rows, self.unit)}, {how}, an estimated "
             f"{self.share:.0%} have labels (95 % interval {self.low:.0%} - {self.high:.0%}, from "
             f"{len(self.draws)} posterior samples; {self.seconds:.1f} s)"
         )

@@ -115,7 +115,7 @@ def _spec_for(
             kinds.append(with_positions(blocks.values()))
             notes.append(
                 f"atoms are counted by their distances from the bond to the block of {slot} "
-                f"({amount(len(blocks), 'blocks')}), too, and weighed by the evidence"
+                f"({amount(len(set(blocks.values())), 'blocks')}), too, and weighed by the evidence"
             )
     elif are_combinatorial(some.to_pylist()):
         why = "nearly all molecules share a large substituent with others, as products of a space do"

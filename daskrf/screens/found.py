@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import PurePath
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,8 @@ class Population(ABC):
 
     Attributes
     ----------
+    unit : str
+        What `n_molecules` counts: "molecules", or "products" of a space, of which some are the same molecule.
     ranking : LibraryRanking
         Samples the values of the molecules without labels.
     measured : Measured
@@ -63,6 +66,7 @@ class Population(ABC):
         What was assumed.
     """
 
+    unit: ClassVar[Literal["molecules", "products"]] = "molecules"
     ranking: LibraryRanking
     measured: Measured
     notes: tuple[str, ...] = ()
@@ -305,6 +309,7 @@ class FoundJob(Job[Report]):
             k=self.k,
             n_labelled=len(labels),
             rows=population.n_molecules(values),
+            unit=population.unit,
             share=float(np.mean(shares)),
             low=float(low),
             high=float(high),

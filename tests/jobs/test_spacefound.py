@@ -157,6 +157,8 @@ def test_filters(space: tuple[Path, list[str], Any], tmp_path: Path, monkeypatch
     every, some = (found(tmp_path / "model", folder / name, k=20, **alike) for name in ("fp", "space"))
     assert some.n_labelled == every.n_labelled < len(labels)
     assert some.rows < every.rows == len(smiles)  # of a space, only those that pass count
+    assert f" of {some.rows} products, " in str(some)
+    assert f" of {every.rows} molecules, " in str(every)
     assert some.low <= every.share <= some.high
     filters: dict[str, Any] = {"where": "logp < 1", "without_smarts": "C1CC1", "alerts": "nih", "k": 20}
     listed = found(tmp_path / "model", folder / "fp", **filters)

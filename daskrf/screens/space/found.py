@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,7 @@ class SpacePopulation(Population):
         Random products that stand for those not sampled.
     """
 
+    unit: ClassVar[Literal["molecules", "products"]] = "products"
     below: ScreenRequest
     source: PurePath
     products: ProductRanking = field(init=False)

@@ -826,8 +826,7 @@ class ProductRanking:
         ]
         if hits.repeats:
             notes.append(
-                f"left out: {amount(hits.repeats, 'products')} that are the same molecule as a better one"
-                f"{among}"
+                f"left out as the same molecule as a better one: {amount(hits.repeats, 'products')}{among}"
             )
         if self.request.exclude_labelled:
             notes.append(f"left out: {amount(hits.n_excluded, 'labelled molecules')}{among}")
