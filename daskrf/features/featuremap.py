@@ -105,7 +105,7 @@ class MapFacts:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Cached:
     """What a map has made, and what it was made for."""
 
     key: object
@@ -122,9 +122,9 @@ class FeatureMap(Transformer):
     # Made once, when first needed. In slots, not in `__dict__`, so that copies and pickles leave it out, and
     # `transform` leaves the estimator as it is.
     __slots__ = ("_cached", "_made", "_prepared")
-    _cached: Kept | None
-    _made: Kept | None
-    _prepared: Kept | None
+    _cached: Cached | None
+    _made: Cached | None
+    _prepared: Cached | None
 
     def __init_subclass__(cls, **options: object) -> None:
         """Wrap methods that take rows: input that no map can take is refused before their own code."""
@@ -486,17 +486,19 @@ class FeatureMap(Transformer):
 
     def _once(self, make: Callable[[], _T], *arguments: object) -> _T:
         """Return the result of `make`, called once for each object, its parameters and the `arguments`."""
-        return self._kept("_cached", json.dumps([self._plain_parameters(), *arguments], sort_keys=True), make)
+        return self._made_for(
+            "_cached", json.dumps([self._plain_parameters(), *arguments], sort_keys=True), make
+        )
 
-    def _kept(
+    def _made_for(
         self, slot: Literal["_cached", "_made", "_prepared"], key: object, make: Callable[[], _T]
     ) -> _T:
-        """Return what a slot keeps, made anew if it was made for another key."""
-        kept: Kept | None = getattr(self, slot, None)
-        if kept is None or kept.key != key:
-            kept = Kept(key, make())
-            setattr(self, slot, kept)
-        made: _T = kept.value
+        """Return what a slot holds, made anew if it was made for another key."""
+        cached: Cached | None = getattr(self, slot, None)
+        if cached is None or cached.key != key:
+            cached = Cached(key, make())
+            setattr(self, slot, cached)
+        made: _T = cached.value
         return made
 
     def __getstate__(self) -> dict[str, object]:

@@ -206,7 +206,9 @@ class FoldedFeatures(FeatureMap):
         size = int(self.n_components), self.seed_
         if (inner.n_components, inner.seed_) == size:
             return inner
-        return self._kept("_made", (inner.state(), size), lambda: resized(inner, *size))  # with its tables
+        return self._made_for(
+            "_made", (inner.state(), size), lambda: resized(inner, *size)
+        )  # with its tables
 
     @property
     def _current(self) -> FeatureMap:

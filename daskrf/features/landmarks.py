@@ -127,7 +127,7 @@ class LandmarkMap(SampleMap):
             raise InputError(
                 f"{self._number} is {wanted}, but was {self._wanted} at the last fit: call fit again."
             )
-        return self._kept("_prepared", self.kernel, self._prepare)
+        return self._made_for("_prepared", self.kernel, self._prepare)
 
     def _prepare(self) -> Prepared:
         return self.kernel.against(self.landmarks_)

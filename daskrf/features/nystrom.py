@@ -237,7 +237,7 @@ class NystromFeatures(LandmarkMap):
     def _projector(self) -> Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]:
         """Return the function L -> L R^T, with R the projection; BLAS skips the zeros of R."""
         r = self.rank_
-        triangle = self._kept("_made", r, lambda: np.ascontiguousarray(self.projection_[:, :r]))
+        triangle = self._made_for("_made", r, lambda: np.ascontiguousarray(self.projection_[:, :r]))
         rest = self.projection_[:, r:]
 
         def project(values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
