@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import daskrf
+
+sys.path.insert(0, str(Path(__file__).parent))
+import commandpages
 
 project = "daskrf"
 author = "The daskrf developers"
@@ -83,6 +88,12 @@ def plain_text(app: Any, what: str, name: str, obj: object, options: Any, lines:
             lines[i] = "".join(parts)
 
 
+def write_commands(app: Any) -> None:
+    """Make the pages of the commands before Sphinx looks for pages."""
+    commandpages.write(Path(app.srcdir) / "commands")
+
+
 def setup(app: Any) -> None:
+    app.connect("builder-inited", write_commands)
     app.connect("autodoc-skip-member", skip)
     app.connect("autodoc-process-docstring", plain_text, priority=400)  # before numpydoc

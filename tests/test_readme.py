@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import pkgutil
 import re
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 
 import daskrf
@@ -112,6 +114,19 @@ def test_every_command_is_on_a_page():
     missing = untold(text)
     assert not missing, f"say what `daskrf {missing[0]}` is for on a page of docs/"
     assert untold("daskrf fit, `add`") == [name for name in commands() if name not in ("fit", "add")]
+
+
+def test_every_option_is_on_the_page_of_its_command(monkeypatch):
+    monkeypatch.syspath_prepend(REPOSITORY / "docs")
+    pages = importlib.import_module("commandpages").pages()
+    for name, command in commands().items():
+        listed = set(re.findall(r"^\.\. option:: (.*)$", pages[name], flags=re.MULTILINE))
+        flags = {word for line in listed for word in re.findall(r"(?:^|, )(--?[\w-]+)", line)}
+        options = [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+        assert {flag for each in options for flag in (*each.opts, *each.secondary_opts)} <= flags, name
+    assert ".. option:: --nu X" in pages["fit"]
+    assert "--hashing" in pages["maps-options"]
+    assert all(f":doc:`{name}`" in pages["index"] for name in commands())
 
 
 def test_there_are_command_lines():

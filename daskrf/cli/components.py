@@ -332,12 +332,9 @@ class MapOptions:
         self, ctx: click.Context, args: list[str], parse_args: Callable[..., list[str]]
     ) -> list[str]:
         """Parse arguments with the options of an exact model and of its kernel."""
-        taken, parameters = self.flags_of_commands(), {each.name: each for each in parameters_of(ExactGP)}
         options = process_options([ExactGP])
-        taken |= {each.flag for each in options}
-        kernel = ComponentOption(
-            ("kernel",), replace(parameters["kernel"], default=TanimotoMinMax()), "--kernel"
-        )
+        taken = self.flags_of_commands() | {each.flag for each in options}
+        kernel = _kernel_of_exact()
         cls = kernel.components.get(_value_of(args, "--kernel") or "", kernel.default)
         label = f"--kernel {_name(cls)}"
         component = Component(
@@ -421,6 +418,27 @@ def process_options(processes: Iterable[Any]) -> list[ComponentOption]:
             flag = f"--{parameter.name.replace('_', '-')}"
             options[flag] = ComponentOption((_PROCESS, parameter.name), parameter, flag)
     return list(options.values())
+
+
+def options_of_kernels(flags_of_commands: set[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return what --help says of the options of an exact model's kernels, by the kernel.
+
+    `flags_of_commands` are the options that commands have regardless of the map.
+
+    Examples
+    --------
+    >>> list(options_of_kernels(set())["matern"][0])[0]
+    '--nu X'
+    """
+    taken = flags_of_commands | {each.flag for each in process_options([ExactGP])}
+    kernel = _kernel_of_exact()
+    return {name: _records(_parts(kernel, cls, taken)) for name, cls in kernel.components.items()}
+
+
+def _kernel_of_exact() -> ComponentOption:
+    """Return the option --kernel of an exact model."""
+    (kernel,) = (each for each in parameters_of(ExactGP) if each.name == "kernel")
+    return ComponentOption(("kernel",), replace(kernel, default=TanimotoMinMax()), "--kernel")
 
 
 @functools.cache
@@ -507,7 +525,12 @@ def _parts(of: ComponentOption, component: type, taken: set[str]) -> list[Compon
 
 
 def _write_options(page: click.HelpFormatter, title: str, options: Iterable[ComponentOption]) -> None:
-    records = [each.as_click().get_help_record(click.Context(click.Command(""))) for each in options]
-    if shown := [record for record in records if record is not None]:
+    if records := _records(options):
         with page.section(title):
-            page.write_dl(shown)
+            page.write_dl(records)
+
+
+def _records(options: Iterable[ComponentOption]) -> list[tuple[str, str]]:
+    """Return how each option is written, and its help."""
+    records = (each.as_click().get_help_record(click.Context(click.Command(""))) for each in options)
+    return [record for record in records if record is not None]

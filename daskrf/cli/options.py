@@ -67,7 +67,8 @@ class Command(click.Command):
         self.example = example
         self.resumable = resumable
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def sections(self, ctx: click.Context) -> dict[str, list[tuple[str, str]]]:
+        """Return what --help says of arguments and options, by heading: how each is written, and its help."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -78,9 +79,12 @@ class Command(click.Command):
             elif record is not None:
                 sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
         order = ["Arguments", "Options", *sorted(sections.keys() - {CLUSTER}), CLUSTER]
-        for title in sorted(sections, key=order.index):
+        return {title: sections[title] for title in sorted(sections, key=order.index)}
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, records in self.sections(ctx).items():
             with formatter.section(title):
-                formatter.write_dl(sections[title])
+                formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Example"):
