@@ -105,6 +105,21 @@ def test_estimates_say_which_filters_they_cannot_have(tmp_path: Path) -> None:
     assert report.notes.count(words) == 1
 
 
+def test_first_by_takes_the_place_of_the_field(tmp_path: Path) -> None:
+    """The first batch is then that of a file which says so, and not the diverse one."""
+    settings = SETTINGS.replace("rounds = 3", "first_by = 'random'")
+
+    def first_batch(name: str, settings: str, *options: str) -> list[str]:
+        file = begin(tmp_path / name, settings)
+        with patch.object(campaignjob, "score_batch", side_effect=InputError("it was chosen")):
+            assert run(["campaign", str(file), *options, "--workers", "0"]) == 1
+        return pd.read_csv(file.parent / "c" / "batch-1.csv")["id"].tolist()
+
+    random = first_batch("file", settings)
+    assert first_batch("option", settings.replace("random", "diverse"), "--first-by", "random") == random
+    assert first_batch("other", settings, "--first-by", "diverse") != random
+
+
 class Killed(BaseException):
     """The campaign was killed."""
 
