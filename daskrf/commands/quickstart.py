@@ -117,7 +117,7 @@ class QuickstartReport(Shown):
         ]
         lines += [
             f"  {recovered.fraction(k) * recovered.n_best:3.0f} are among the first {k:,} of the ranking "
-            f"({recovered.enrichment(k):.0f} times more than by chance)"
+            f"({recovered.enrichment(k):.0f} times as many as by chance)"
             for k in _SELECTED
             if k < recovered.n
         ]

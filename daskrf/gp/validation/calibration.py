@@ -52,8 +52,9 @@ class Calibration:
     def __str__(self) -> str:
         return (
             f"R2 {self.r2:.3f}, RMSE {self.rmse:.3g}, mean log probability {self.mean_log_probability:.3f}; "
-            f"{self.coverage_50:.0%}, {self.coverage_80:.0%}, {self.coverage_95:.0%} of the true values lie "
-            f"within the 50, 80, 95 % intervals ({self.n} held-out molecules)"
+            f"the 50, 80 and 95 % intervals contain {100 * self.coverage_50:.0f}, "
+            f"{100 * self.coverage_80:.0f} and {100 * self.coverage_95:.0f} % of the true values "
+            f"({self.n:,} held-out molecules)"
         )
 
 
