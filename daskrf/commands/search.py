@@ -125,9 +125,11 @@ def search(
         File of the products; its ending chooses the format, as in `screen`.
     similar_to : str, or sequence of str
         SMILES of the molecule to compare with, or of several, each with its own k products.
-    smarts, without_smarts : str, or sequence of str
-        Patterns that each product must contain, or must not contain. They may lie across the new bonds.
-        Recursive patterns $( ), ^ and z are refused, since they look beyond an atom and its bonds.
+    smarts : str, or sequence of str
+        Patterns that each product must contain. They may lie across the new bonds. Recursive patterns $( ),
+        ^ and z are refused, since they look beyond an atom and its bonds.
+    without_smarts : str, or sequence of str
+        Patterns that no product may contain, of the same kind.
     k : int
         Number of products, for each molecule to compare with.
     spec : FingerprintSpec, optional
