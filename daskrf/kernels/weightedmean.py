@@ -131,14 +131,19 @@ class Mean(Kernel):
             check_columns(left, right)
             parts = [column_slice(left, *term.columns) for term in terms]
             out = np.empty((left.shape[0], right.shape[0]), dtype)
+            several, exact = len(terms) > 1, out.dtype == kind
+            more = np.empty((step if several else 0, right.shape[0]), kind)
             for start in range(0, left.shape[0], step):
                 stop = min(start + step, left.shape[0])
-                pairs = zip(terms, parts, strict=True)
-                total, *others = (term(row_slice(block, start, stop), start, kind) for term, block in pairs)
-                total = total * terms[0].share if others else total
-                for term, more in zip(terms[1:], others, strict=True):
-                    total += term.share * more
-                out[start:stop] = total
+                total = out[start:stop] if exact else np.empty((stop - start, right.shape[0]), kind)
+                for number, (term, block) in enumerate(zip(terms, parts, strict=True)):
+                    of_term = term(row_slice(block, start, stop), start, kind)
+                    if number:
+                        total += np.multiply(of_term, term.share, out=more[: stop - start])
+                    else:
+                        np.multiply(of_term, term.share if several else 1.0, out=total)
+                if not exact:
+                    out[start:stop] = total
             return out
 
         return values
