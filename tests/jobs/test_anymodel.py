@@ -175,16 +175,18 @@ def test_bounds_of_deviations_leave_the_hits_as_they_are(
     monkeypatch.setattr(productranking, "SAMPLE", 50)
     options: dict[str, Any] = {"k": 6, "maximize": True, "acquisition": "ucb", "per_block": 2}
     plain = screen(model, space / "space", tmp_path / "plain.parquet", **options)
+    monkeypatch.setattr(stdbounds, "LEAST_LABELS", 2)
     monkeypatch.setattr(stdbounds, "N_LABELS", 15)
-    add, n = ProductScores.add, Counter[bool]()
+    add, n = ProductScores.add, Counter[int | None]()
 
     def counted(self: ProductScores, total: Any, block: Any) -> None:
-        n[self.bounds] += len(block)
+        n[self.n_labels] += len(block)
         add(self, total, block)
 
     monkeypatch.setattr(ProductScores, "add", counted)
     report = screen(model, space / "space", tmp_path / "bounded.parquet", **options)
-    assert 0 < n[False] < n[True]
+    assert 0 < n[None] < n[0]
+    assert 0 < n[15] <= n[0]
     assert report.table["smiles"].equals(plain.table["smiles"])
     for name in ("acquisition", "mean", "std", "std_y"):
         np.testing.assert_allclose(report.table[name].to_numpy(), plain.table[name].to_numpy(), rtol=1e-9)
@@ -337,7 +339,7 @@ def test_a_pool_scores_each_product_once(space: Path) -> None:
         return Scored([f"m{n // 2}" for n in numbers.tolist()], {"score": score, "key": numbers})
 
     read = cut(read_space(space / "space"), FingerprintSpec("morgan"))
-    pool = Pool(read, predicted, excluded=KnownStructures(["m25"]))
+    pool = Pool(read, [predicted], excluded=KnownStructures(["m25"]))
     assert pool.add(np.array([3, 1, 2])) == 3
     assert pool.add(np.array([2, 3, 9, 8])) == 2
     assert asked == [3, 1, 2, 9, 8] == pool.row.tolist()
@@ -346,7 +348,7 @@ def test_a_pool_scores_each_product_once(space: Path) -> None:
     assert pool.last_score(4) == -np.inf
     pool.add(np.array([50]))
     assert pool.last_score(1) == -41.0  # the best molecule is no hit
-    capped = Pool(read, predicted, per_block=1)
+    capped = Pool(read, [predicted], per_block=1)
     capped.add(pool.row)
     blocks = [block for p in decoded(read, capped.hits().row.tolist()) for block in set(p.blocks)]
     assert len(blocks) == len(set(blocks)) > 0

@@ -4,14 +4,14 @@ A surrogate trained on random products says little about how the very best produ
 also scores products that differ from its best ones in one block, first those that the surrogate prefers, and
 continues from the best that it finds.
 
-Where standard deviations are dear, products first get upper bounds of their scores, and exact scores only as
-far as the best products depend on them.
+Where standard deviations are dear, products first get upper bounds of their scores, then tighter ones, and
+exact scores only as far as the best products depend on them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from daskrf.molecules.structures import KnownStructures
 from daskrf.screens.space.hits import Candidates
-from daskrf.screens.space.productscores import NUMBERS, Scored
+from daskrf.screens.space.productscores import NUMBERS, STEP, Scored
 from daskrf.screens.space.producttests import ProductTests
 from daskrf.spaces import CutSpace
 from daskrf.spaces.neighbours import neighbours
@@ -33,7 +33,9 @@ _PER_SLOT = 500  # other blocks tried in each slot of a parent
 _SCORED = 4000  # neighbours scored in a turn, at most
 _GOOD = 20_000  # best products; their blocks are tried first in slots with more blocks than can be tried
 _FURTHER = 4  # times as many products are looked at, if these were too few
-_AHEAD = 2  # times as many products get exact scores as would do if their bounds were exact
+# Times as many products get the next bounds, or scores, as would do if their own were exact: those of the
+# first step are loose, and another turn costs more than some bounds too many.
+_FIRST_AHEAD, _AHEAD = 8, 2
 
 
 @dataclass
@@ -43,10 +45,9 @@ class Pool:
     Attributes
     ----------
     cut : CutSpace
-    predicted : callable
-        Takes numbers of products; returns their scores by the model.
-    bounded : callable, optional
-        The same, but returns upper bounds of the scores, with standard deviations that are NaN.
+    steps : sequence of callable
+        Each takes numbers of products. The last returns their scores by the model, those before it upper
+        bounds of them, each tighter than the one before.
     per_block : int or None
         At most this many hits have the same block.
     excluded : KnownStructures, optional
@@ -56,14 +57,13 @@ class Pool:
     row : int64 array
         Numbers of the products.
     scores : Scored
-        Their scores by the model, in this order, or upper bounds of them.
+        Their scores by the model, in this order, or upper bounds of them; the column `STEP` says which.
     settled : bool
         Whether the last search of neighbours ended because it found nothing better.
     """
 
     cut: CutSpace
-    predicted: Callable[[Integers], Scored]
-    bounded: Callable[[Integers], Scored] | None = None
+    steps: Sequence[Callable[[Integers], Scored]]
     per_block: int | None = None
     excluded: KnownStructures | None = None
     tests: ProductTests | None = None
@@ -76,7 +76,7 @@ class Pool:
         """Score the products that have no score yet; return their number."""
         new = numbers[~np.isin(numbers, self.row)]
         if len(new):
-            self.scores += self.predicted(new) if self.bounded is None else self.bounded(new)
+            self.scores += self._scored(0, new)
             self.scores = self.scores.alike()
             self.row = np.concatenate([self.row, new])
         return len(new)
@@ -101,31 +101,46 @@ class Pool:
                 return best
             size *= _FURTHER
 
+    def _scored(self, step: int, numbers: Integers) -> Scored:
+        scores = self.steps[step](numbers)
+        scores.columns = {**scores.columns, STEP: np.full(len(numbers), step)}
+        return scores
+
     def _settle(self, size: int) -> None:
-        """Replace bounds by scores until none is left among the best `size` products: then these are best."""
-        while self.bounded is not None and len(self.row):
+        """Tighten bounds until none is left among the best `size` products: then these are best."""
+        while len(self.row):
             order = np.lexsort((self.row, -self.scores.columns["score"]))
-            if not self._pending(order[:size]).size:
+            pending = self._pending(order[:size])
+            if not pending.size:
                 return
-            self._predict(self._pending(order[: _AHEAD * size]))
+            ahead = _AHEAD if self.scores.columns[STEP][pending].all() else _FIRST_AHEAD
+            self._tighten(self._pending(order[: ahead * size]))
+
+    def _settle_above(self, places: Integers, least: float) -> None:
+        """Tighten bounds at some places until none is left above `least`."""
+        while True:
+            pending = self._pending(places[self.scores.columns["score"][places] > least])
+            if not pending.size:
+                return
+            self._tighten(pending)
 
     def _pending(self, places: Integers) -> Integers:
         """Return those of some places whose scores are bounds."""
-        if self.bounded is None:
+        if len(self.steps) == 1 or not len(places):
             return places[:0]
-        return places[np.isnan(self.scores.columns["std"][places])]
+        return places[self.scores.columns[STEP][places] < len(self.steps) - 1]
 
-    def _predict(self, places: Integers) -> None:
-        """Replace bounds at some places by scores, also of other products with the same fingerprints."""
-        if not len(places):
-            return
+    def _tighten(self, places: Integers) -> None:
+        """Replace the loosest bounds at some places by the next, also of other products with the same key."""
         key, columns = self.scores.columns["key"], self.scores.columns
-        keys, first = np.unique(key[places], return_index=True)
-        exact = self.predicted(self.row[places[first]]).columns
+        step = columns[STEP][places]
+        loosest = step.min()
+        keys, first = np.unique(key[places[step == loosest]], return_index=True)
+        tighter = self._scored(int(loosest) + 1, self.row[places[step == loosest][first]]).columns
         of = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
         same = keys[of] == key
-        for name in (name for name in NUMBERS if name in columns):
-            columns[name][same] = exact[name][of[same]]
+        for name in (name for name in (*NUMBERS, STEP) if name in columns):
+            columns[name][same] = tighter[name][of[same]]
 
     def last_score(self, k: int) -> float:
         """Return the score of the last of k hits; minus infinity if there are fewer."""
@@ -137,18 +152,17 @@ class Pool:
 
         Those in the pool, and excluded ones, would be no further hits.
         """
-        scores = (self.bounded or self.predicted)(numbers)
+        scores = self.steps[0](numbers)
         score = np.full(len(numbers), -np.inf)
         above = np.flatnonzero((scores.columns["score"] > least) & ~np.isin(numbers, self.row))
         if self.excluded is not None:
             above = above[scores.free(self.excluded, above)]
         if self.tests is not None:
             above = above[self.tests.passes(scores, above)]
-        if self.bounded is not None and len(above):
-            scores = self.predicted(numbers[above])
-            score[above] = scores.columns["score"]
-        else:
-            score[above] = scores.columns["score"][above]
+        score[above] = scores.columns["score"][above]
+        for step in self.steps[1:]:
+            above = above[score[above] > least]
+            score[above] = step(numbers[above]).columns["score"]
         return score
 
     def search_neighbours(
@@ -186,7 +200,7 @@ class Pool:
             last_score = self.last_score(k)
             n = self.add(new[np.lexsort((new, -rank(new)))][:_SCORED])
             added = np.arange(len(self.row) - n, len(self.row))
-            self._predict(self._pending(added[self.scores.columns["score"][added] > last_score]))
+            self._settle_above(added, last_score)
             if not (self.scores.columns["score"][added] > last_score).any():
                 self.settled = True
                 break

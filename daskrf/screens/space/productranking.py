@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePath
 
 import numpy as np
@@ -43,7 +44,7 @@ from daskrf.screens.space.producttests import ProductTests
 from daskrf.screens.space.search import SpacePieces, SpaceSearch
 from daskrf.screens.space.similarfilter import SimilarFilter
 from daskrf.screens.space.spacefilters import SpaceFilters
-from daskrf.screens.space.stdbounds import BOUND_SECONDS, bounded_process
+from daskrf.screens.space.stdbounds import labels_of_bounds
 from daskrf.screens.space.surrogate import (
     COMPONENTS,
     LINEAR_SPEC,
@@ -421,8 +422,11 @@ class ProductRanking:
         feature_map, std = feature_map_of(self.model), self.aim.rule.needs_std
         if feature_map is None:
             n_labels = sum(gp.n_rows_ for gp in processes_of(self.model.gp) if isinstance(gp, ExactGP))
-            seconds += _LABEL_SECONDS * n_labels + BOUND_SECONDS * self._bounds
-            return seconds + score_seconds(self.model, 0, std=std and not self._bounds)
+            return (
+                seconds
+                + _LABEL_SECONDS * n_labels
+                + score_seconds(self.model, 0, std=std and not self._bounds)
+            )
         made = feature_map.seconds_per_component * feature_map.n_components
         return seconds + made + score_seconds(self.model, feature_map.n_components, std=std)
 
@@ -541,12 +545,12 @@ class ProductRanking:
         *,
         std: bool = False,
         named: bool = False,
-        bounds: bool = False,
+        n_labels: int | None = None,
     ) -> Scored:
         """Return the model's scores of products given by number.
 
         With `std`, these are means and standard deviations, whatever the rule; with `named`, all products
-        have canonical SMILES; with `bounds`, scores are upper bounds.
+        have canonical SMILES; with `n_labels`, scores are upper bounds by so many labels.
         """
         rule: Acquisition = (
             acquisition_for("greedy", maximize=self.aim.rule.maximize) if std else self.aim.rule
@@ -562,7 +566,7 @@ class ProductRanking:
             seed=self.request.seed,
             draw=draw,
             std=std or rule.needs_std,
-            bounds=bounds,
+            n_labels=n_labels,
             named=named,
             n_expected=self._n_scored,
         )
@@ -572,17 +576,16 @@ class ProductRanking:
         """Return a pool of products, which are scored by the model as they are added."""
         return Pool(
             cut=self.cut,
-            predicted=lambda numbers: self.predicted(run, numbers),
-            bounded=(lambda numbers: self.predicted(run, numbers, bounds=True)) if self._bounds else None,
+            steps=[partial(self.predicted, run, n_labels=n) for n in (*self._bounds, None)],
             per_block=self.request.products.per_block,
             excluded=self.excluded,
             tests=self.tests,
         )
 
     @property
-    def _bounds(self) -> bool:
-        """Whether products get upper bounds of their scores before their standard deviations."""
-        return bounded_process(self.model, self.aim.target, self.aim.rule) is not None
+    def _bounds(self) -> tuple[int, ...]:
+        """Numbers of labels by which scores are bounded before they are computed, fewest first."""
+        return labels_of_bounds(self.model, self.aim.target, self.aim.rule)
 
     def _tree(self, run: Run, n_kept: int) -> Tree:
         """Return the search for the best `n_kept` products."""

@@ -39,17 +39,19 @@ from daskrf.storage.model import made_once, needed_checkpoint
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
 
-MOST_ROWS = 8192  # products of a task
+MOST_ROWS = 2**14  # products of a task
 _LEAST_ROWS = 1024
 _TASK_SECONDS = 20.0
-_LEAST_TASKS = 64
-_VERSION = 2  # of the checkpoints of scores
+_LEAST_TASKS = 32
+_VERSION = 3  # of the checkpoints of scores
 _JOIN_SECONDS = 7e-4  # per product, for its SMILES and its fingerprint by RDKit
 _MANY = 40_000  # products of a job: RDKit would take longer to count these than the engine to start
 _UNREADABLE = "?"  # the engine leaves it to RDKit
 _DUMMY = re.compile(r"\[\d+\*\]")
 NUMBERS = ("score", "value", "mean", "std", "std_y", "probability")
 """Columns of numbers that a model predicts."""
+STEP = "step"
+"""Column that says how tight a bound is, where scores may be bounds."""
 
 
 @dataclass
@@ -111,7 +113,8 @@ class Scored:
         if not self.smiles:
             return self
         _, first, place = np.unique(self.columns["key"], return_index=True, return_inverse=True)
-        first_of_each = {name: v[first][place] if name in NUMBERS else v for name, v in self.columns.items()}
+        alike = (*NUMBERS, STEP)
+        first_of_each = {name: v[first][place] if name in alike else v for name, v in self.columns.items()}
         return Scored(self.smiles, first_of_each)
 
 
@@ -154,8 +157,9 @@ class ProductScores(Reduction[list[str], Scored, Scored]):
         The file of the posterior sample that ranks; see `daskrf.screens.draws`.
     std : bool
         Whether to predict standard deviations.
-    bounds : bool
-        Whether scores are upper bounds, and standard deviations NaN; see `daskrf.screens.space.stdbounds`.
+    n_labels : int or None
+        If given, scores are upper bounds by so many labels, and standard deviations NaN; see
+        `daskrf.screens.space.stdbounds`.
     named : bool
         Whether to return the canonical SMILES of all products.
     n_expected : int
@@ -169,7 +173,7 @@ class ProductScores(Reduction[list[str], Scored, Scored]):
     seed: int = 0
     draw: str | None = None
     std: bool = False
-    bounds: bool = False
+    n_labels: int | None = None
     named: bool = False
     n_expected: int = 0
     name: str = "rank"
@@ -228,8 +232,8 @@ class ProductScores(Reduction[list[str], Scored, Scored]):
             predicts=True,
             describe=describe,
         ):
-            if self.bounds:
-                blocks.append(self._bounded(model, block.phi))
+            if self.n_labels is not None:
+                blocks.append(self._bounded(model, block.phi, self.n_labels))
                 continue
             prediction = predictions_of(model, self.target, block.phi, block.diagonal, std=self.std)
             if self.draw is None:
@@ -241,10 +245,12 @@ class ProductScores(Reduction[list[str], Scored, Scored]):
             blocks.append({"score": self.rule(value, prediction.get("std")), "value": value, **numbers_of})
         return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
 
-    def _bounded(self, model: Model, rows: sparse.csr_matrix) -> dict[str, npt.NDArray[np.float64]]:
+    def _bounded(
+        self, model: Model, rows: sparse.csr_matrix, n_labels: int
+    ) -> dict[str, npt.NDArray[np.float64]]:
         """Return the columns of numbers of some fingerprints without standard deviations."""
         mean = np.asarray(predictions_of(model, self.target, rows, None, std=False)["mean"], np.float64)
-        high = std_bounds(model, self.target, self.rule, rows)
+        high = std_bounds(model, self.target, self.rule, rows, n_labels)
         unknown = ["std", "std_y"] + ["probability"] * (model.link_of(self.target) is not None)
         columns = {"score": self.rule.bound(mean, np.zeros(len(mean)), high), "value": mean, "mean": mean}
         return columns | {name: np.full(len(mean), np.nan) for name in unknown}
@@ -287,13 +293,13 @@ def scored(run: Run, scores: ProductScores, model: Model, texts: Sequence[str]) 
     path = run.work / f"products-{digest[:16]}"
     made_once(path, digest, lambda: ({"texts": data}, {}))
     state = feature_map_of(model)
-    std = scores.std and not scores.bounds
+    std = scores.std and scores.n_labels is None
     seconds = _JOIN_SECONDS + score_seconds(model, state.block_size if state else 0, std=std)
-    seconds += BOUND_SECONDS * scores.bounds
+    seconds += BOUND_SECONDS * bool(scores.n_labels)
     size = max(_LEAST_ROWS, min(MOST_ROWS, int(_TASK_SECONDS / seconds), -(-len(texts) // _LEAST_TASKS)))
     groups = [(start, min(start + size, len(texts))) for start in range(0, len(texts), size)]
     of_scores = [scores.model_hash, scores.rule.state(), repr(scores.target), scores.seed, scores.std]
-    key = hash_of([digest, *of_scores, scores.named, _VERSION, *(["bounds"] if scores.bounds else [])])
+    key = hash_of([digest, *of_scores, scores.named, _VERSION, scores.n_labels])
     chunk = _Products(absolute(path), digest).of
     root = Root(scores, chunk, run.work / f"scores-{key[:16]}", key)
     tree = Tree([root], groups, [stop - start for start, stop in groups], "groups of products")

@@ -2,8 +2,9 @@
 
 An exact process needs n^2 operations for a standard deviation, ten times as many as for all that comes before
 it. A process with the same parameters that knows only some of the n labels is nowhere more certain: each
-label that is left out can only raise the variance. Some hundred labels bound it well enough that few products
-need their standard deviation before the best ones are known.
+label that is left out can only raise the variance. One that knows none has that of the prior, which costs
+nothing and is enough for products whose mean is far below the best. Some hundred labels bound the others well
+enough that few need their standard deviation before the best ones are known.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from daskrf.kernels.coregionalized import Coregionalized
 from daskrf.models.models import Model
 
 N_LABELS = 512
-"""Labels that a bound knows; of twice as many or fewer, standard deviations are not worth bounding."""
+"""Labels that a bound knows; of twice as many or fewer, only the bound by the prior is worth its time."""
+
+LEAST_LABELS = 256
+"""Of fewer labels, standard deviations cost no more than the means."""
 
 BOUND_SECONDS = 2e-5
 """Rough time in seconds to bound the standard deviation of a product on one core."""
@@ -30,22 +34,25 @@ BOUND_SECONDS = 2e-5
 _SLACK = 1e-6  # of a bound, and of the signal's standard deviation: rounding must not undercut the true value
 
 
-def bounded_process(model: Model, target: Target, rule: Acquisition) -> ExactGP | None:
-    """Return the process of a target if its standard deviations are worth bounding, else None.
+def labels_of_bounds(model: Model, target: Target, rule: Acquisition) -> tuple[int, ...]:
+    """Return the numbers of labels that bounds of standard deviations should know, fewest first.
 
-    Conjugate gradients estimate standard deviations by samples, which fewer labels do not bound.
+    There are none if standard deviations are not worth bounding, or cannot be: conjugate gradients estimate
+    them by samples, which fewer labels do not bound.
     """
     process, _ = process_of(model.gp, target)
     if not rule.needs_std or type(process) is not ExactGP or isinstance(process.kernel, Coregionalized):
-        return None
+        return ()
     measured = len(process.y_train_) if process.side_ is None else int((process.side_ == 0).sum())
-    return process if process.solver_ == "cholesky" and measured > 2 * N_LABELS else None
+    if process.solver_ != "cholesky" or measured < LEAST_LABELS:
+        return ()
+    return (0, N_LABELS) if measured > 2 * N_LABELS else (0,)
 
 
 def std_bounds(
-    model: Model, target: Target, rule: Acquisition, rows: sparse.csr_matrix
+    model: Model, target: Target, rule: Acquisition, rows: sparse.csr_matrix, n_labels: int
 ) -> npt.NDArray[np.float64]:
-    """Return upper bounds of the standard deviations of f, shape (n,), for a model with a `bounded_process`.
+    """Return upper bounds of the standard deviations of f, shape (n,).
 
     Parameters
     ----------
@@ -55,14 +62,21 @@ def std_bounds(
         The labels that it ranks best are those that the bound knows: products are near to them.
     rows : csr_matrix, shape (n, n_columns)
         Fingerprints of products.
+    n_labels : int
+        One of `labels_of_bounds`: 0 for the standard deviations of the prior.
     """
-    process = bounded_process(model, target, rule)
-    assert process is not None
-    key = str(model.path), model.metadata["spec_hash"], repr(target), rule.sign
-    some = held("the labels that bound standard deviations", key, lambda: of_best_labels(process, rule.sign))
-    _, std = some.predict(rows, return_std=True, of="f")
-    bound: npt.NDArray[np.float64] = std
-    return bound * (1 + _SLACK) + _SLACK * np.sqrt(process.signal_variance_[0])
+    process, _ = process_of(model.gp, target)
+    assert isinstance(process, ExactGP)
+    signal = np.sqrt(process.signal_variance_[0])
+    if n_labels:
+        key = str(model.path), model.metadata["spec_hash"], repr(target), rule.sign
+        some = held(
+            "the labels that bound standard deviations", key, lambda: of_best_labels(process, rule.sign)
+        )
+        _, bound = some.predict(rows, return_std=True, of="f")
+    else:
+        bound = signal * np.sqrt(process.kernel.diag(rows))
+    return np.asarray(bound * (1 + _SLACK) + _SLACK * signal)
 
 
 def of_best_labels(process: ExactGP, sign: float) -> ExactGP:
