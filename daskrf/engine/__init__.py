@@ -131,6 +131,20 @@ class Molecules(NamedTuple):
     stops: Integers
 
 
+class Sides(NamedTuple):
+    """The two sides of each bond outside rings, each by the link that leads to it.
+
+    `hashes` (uint64) are those of the sides, and `opposite` (int64) the links in the other direction, by
+    link; links are counted from the first of the molecule. `entries` (int64) are the links to sides, molecule
+    by molecule, and `stops` (int64) where those of each molecule begin, and where the last one's end.
+    """
+
+    hashes: Words
+    opposite: Integers
+    entries: Integers
+    stops: Integers
+
+
 class Shares(NamedTuple):
     """Count vectors of parts of molecules, as far as they concern a query.
 
@@ -500,19 +514,31 @@ class Engine(Protocol):
     def pair_counts(self, molecules: Molecules, distance: int, *, size: int) -> Rows:
         """Count the pairs of atoms at most `distance` bonds apart, up to 30, as RDKit; else as above."""
 
-    def bond_counts(self, molecules: Molecules, kind: str, *, size: int, blocks: Array | None = None) -> Rows:
-        """Count features of bonds; else as above.
+    def torsion_counts(self, molecules: Molecules, *, size: int) -> Rows:
+        """Count chains of four atoms, as RDKit, and one around each ring of three; else as above.
+
+        Identifiers have up to 36 bits, and are mixed to 32 by the finalizer of SplitMix64.
+        """
+
+    def sides(self, molecules: Molecules) -> Sides:
+        """Hash each side of each bond outside rings."""
+
+    def side_counts(
+        self, molecules: Molecules, sides: Sides, *, size: int, blocks: Array | None = None
+    ) -> Rows:
+        """Count sides of single bonds, or positions of atoms; else as above.
+
+        They are those of `daskrf.molecules.counts.substituents`.
 
         Parameters
         ----------
         molecules : Molecules
-        kind : {"torsion", "substituents", "positions"}
-            Chains of four atoms, as RDKit, and one around each ring of three; their identifiers have up to 36
-            bits, and are mixed to 32 by the finalizer of SplitMix64. Or each side of each single bond outside
-            rings, or each atom about the bond to a block, as `daskrf.molecules.counts.substituents`.
+        sides : Sides
+            Those of the molecules.
         size : int
         blocks : uint32 array, optional
-            For positions: ascending identifiers of the substituents that are blocks.
+            For positions, each atom as seen from the bond to a block: ascending identifiers of the
+            substituents that are blocks.
         """
 
     def hash_texts(self, text: Bits, stops: Integers) -> Words:

@@ -57,15 +57,15 @@ def reading() -> dict[str, str]:
         for key in read.unknown:
             n_bonds = (len(key) - 1 - 4 * key[0]) // 3
             table[key] = bytes([0, *[129] * key[0], *[12] * n_bonds])
-    atoms = int(read.molecules.stops[-1])
+    atoms, sides = int(read.molecules.stops[-1]), engine().sides(read.molecules)
     counts = {
         "types": engine().environment_counts(read.molecules, 3, classes=False, size=0),
         "classes": engine().environment_counts(read.molecules, 2, classes=True, size=1000),
         "pairs": engine().pair_counts(read.molecules, 4, size=0),
-        "torsions": engine().bond_counts(read.molecules, "torsion", size=0),
-        "substituents": engine().bond_counts(read.molecules, "substituents", size=0),
-        "positions": engine().bond_counts(
-            read.molecules, "positions", size=0, blocks=np.array([0x9DEB0387], np.uint32)
+        "torsions": engine().torsion_counts(read.molecules, size=0),
+        "substituents": engine().side_counts(read.molecules, sides, size=0),
+        "positions": engine().side_counts(
+            read.molecules, sides, size=0, blocks=np.array([0x9DEB0387], np.uint32)
         ),
         "folded pairs": engine().pair_counts(read.molecules, 30, size=100),
     }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.engine import Molecules, Rows
+from daskrf.engine import Molecules, Rows, Sides
 from daskrf.engine.cpu.jit import jit
 
 Array = npt.NDArray[Any]
@@ -159,84 +159,119 @@ def _outward(
     return n_links
 
 
-class _Sides(NamedTuple):
-    """The two sides of each bond outside rings of one molecule, each by the link that leads to it.
-
-    `entries` are these links, `hashes` the hashes of the sides, and `reverse` the opposite links, by link.
-    `types` are the atoms' hashes.
-    """
-
-    links: Array
-    first: Array
-    types: Array
-    reverse: Array
-    entries: Array
-    hashes: Array
+@jit
+def _first_links(molecules: Molecules, start: int, stop: int) -> Array:
+    """Return where the links of each atom of a molecule begin, and where the last one's end."""
+    first = np.zeros(stop - start + 1, np.int64)
+    for i in range(stop - start):
+        first[i + 1] = first[i] + molecules.atoms[start + i, _DEGREE]
+    return first
 
 
 @jit
-def _sides_of(molecules: Molecules, types: Array, row: int) -> _Sides:
-    """Hash the sides of all bonds outside rings of a molecule."""
-    start, stop = molecules.stops[row], molecules.stops[row + 1]
-    n_atoms = stop - start
-    first = np.zeros(n_atoms + 1, np.int64)
-    for i in range(n_atoms):
-        first[i + 1] = first[i] + molecules.atoms[start + i, _DEGREE]
-    n_links = first[n_atoms]
-    begin = molecules.first_links[start]
-    links = molecules.links[begin : begin + n_links]
+def _sides_of(
+    links: Array, first: Array, types: Array, ring: Array, hashes: Array, opposite: Array, entries: Array
+) -> int:
+    """Hash the sides of all bonds outside rings of a molecule; return the number of sides."""
+    n_atoms, n_links = types.size, links.shape[0]
     members, depth = np.zeros(n_atoms, np.int64), np.full(n_atoms, -1, np.int64)
     in_ring = np.zeros(n_links // 2, np.bool_)
-    ring = molecules.atoms[start:stop, _RING] != 0
     _find_bridges(links, first, ring, in_ring, members, depth)
-    reverse, earlier = np.zeros(n_links, np.int64), np.full(n_links // 2, -1, np.int64)
+    earlier = np.full(n_links // 2, -1, np.int64)
     for e in range(n_links):
         bond = links[e, 1]
         if earlier[bond] >= 0:
-            reverse[e], reverse[earlier[bond]] = earlier[bond], e
+            opposite[e], opposite[earlier[bond]] = earlier[bond], e
         earlier[bond] = e
     order, entered = np.zeros(n_links, np.int64), np.zeros(n_atoms, np.bool_)
     n_bridges = _outward(links, first, in_ring, order, entered, members, depth)
-    hashes, inner = np.zeros(n_links, np.uint64), types[start:stop]
     colours, following = np.zeros(n_atoms, np.uint64), np.zeros(n_atoms, np.uint64)
-    entries = np.zeros(2 * n_bridges, np.int64)
     for k in range(2 * n_bridges):  # outward, from the ends of the molecule, then inward
-        e = order[n_bridges - 1 - k] if k < n_bridges else reverse[order[k - n_bridges]]
+        e = order[n_bridges - 1 - k] if k < n_bridges else opposite[order[k - n_bridges]]
         entries[k] = e
         hashes[e] = _side(
-            links, first, inner, in_ring, reverse, e, hashes, colours, following, members, depth
+            links, first, types, in_ring, opposite, e, hashes, colours, following, members, depth
         )
-    return _Sides(links, first, inner, reverse, entries, hashes)
+    return 2 * n_bridges
 
 
 @jit
-def _substituents(molecules: Molecules, types: Array, keys: Array) -> int:
+def _all_sides(molecules: Molecules, types: Array, sides: Sides) -> None:
+    """Write the sides of all bonds outside rings of all molecules."""
+    n_sides = np.int64(0)
+    for row in range(molecules.stops.size - 1):
+        start, stop = molecules.stops[row], molecules.stops[row + 1]
+        sides.stops[row] = n_sides
+        if start < stop:
+            first, begin = _first_links(molecules, start, stop), molecules.first_links[start]
+            end = begin + first[stop - start]
+            n_sides += _sides_of(
+                molecules.links[begin:end],
+                first,
+                types[start:stop],
+                molecules.atoms[start:stop, _RING] != 0,
+                sides.hashes[begin:end],
+                sides.opposite[begin:end],
+                sides.entries[n_sides:],
+            )
+    sides.stops[molecules.stops.size - 1] = n_sides
+
+
+def sides(molecules: Molecules) -> Sides:
+    """Hash the sides of bonds; see `Engine`."""
+    n_rows, n_atoms = molecules.stops.size - 1, int(molecules.stops[-1])
+    last = n_atoms - 1
+    n_links = int(molecules.first_links[last] + molecules.atoms[last, _DEGREE]) if n_atoms else 0
+    made = Sides(
+        hashes=np.zeros(n_links, np.uint64),
+        opposite=np.zeros(n_links, np.int64),
+        entries=np.zeros(n_links, np.int64),
+        stops=np.zeros(n_rows + 1, np.int64),
+    )
+    with np.errstate(over="ignore"):
+        _all_sides(molecules, _atom_types(molecules), made)
+    return made
+
+
+@jit
+def _substituents(molecules: Molecules, sides: Sides, keys: Array) -> int:
     """Write row and hash of each side of each single bond outside rings; return their number."""
     n_keys = 0
     for row in range(molecules.stops.size - 1):
         if molecules.stops[row] == molecules.stops[row + 1]:
             continue
-        sides = _sides_of(molecules, types, row)
-        for e in sides.entries:
-            if sides.links[e, 2] == _SINGLE:
+        begin = molecules.first_links[molecules.stops[row]]
+        for place in range(sides.stops[row], sides.stops[row + 1]):
+            e = begin + sides.entries[place]
+            if molecules.links[e, 2] == _SINGLE:
                 keys[n_keys] = np.uint64(row) << np.uint64(32) | sides.hashes[e] >> np.uint64(32)
                 n_keys += 1
     return n_keys
 
 
+class _Graph(NamedTuple):
+    """One molecule and its sides: links, hashes and opposite links, and where those of each atom begin."""
+
+    links: Array
+    first: Array
+    hashes: Array
+    opposite: Array
+    entries: Array
+
+
 @jit
-def _ends(sides: _Sides, blocks: Array, passable: Array, members: Array, depth: Array) -> Array:
+def _ends(graph: _Graph, blocks: Array, passable: Array, members: Array, depth: Array) -> Array:
     """Return the links to the largest side that is one of some substituents; several if it occurs often."""
-    ends, n_ends, most = np.zeros(sides.entries.size, np.int64), 0, 0
-    for e in sides.entries:
-        identifier = sides.hashes[e] >> np.uint64(32)
+    ends, n_ends, most = np.zeros(graph.entries.size, np.int64), 0, 0
+    for e in graph.entries:
+        identifier = graph.hashes[e] >> np.uint64(32)
         place = np.searchsorted(blocks, identifier)
-        if sides.links[e, 2] != _SINGLE or place == blocks.size or blocks[place] != identifier:
+        if graph.links[e, 2] != _SINGLE or place == blocks.size or blocks[place] != identifier:
             continue
-        passable[sides.links[e, 1]] = False
-        n = _reach(sides.links, sides.first, sides.links[e, 0], passable, members, depth)
+        passable[graph.links[e, 1]] = False
+        n = _reach(graph.links, graph.first, graph.links[e, 0], passable, members, depth)
         _clear(members, n, depth)
-        passable[sides.links[e, 1]] = True
+        passable[graph.links[e, 1]] = True
         if n > most:
             n_ends, most = 0, n
         if n == most:
@@ -246,50 +281,48 @@ def _ends(sides: _Sides, blocks: Array, passable: Array, members: Array, depth: 
 
 
 @jit
-def _positions(molecules: Molecules, types: Array, blocks: Array, keys: Array) -> Array:
+def _positions(molecules: Molecules, types: Array, sides: Sides, blocks: Array, keys: Array) -> Array:
     """Return row and hash of each atom as seen from the bond to a block."""
     n_keys = 0
     for row in range(molecules.stops.size - 1):
-        n_atoms = molecules.stops[row + 1] - molecules.stops[row]
-        if n_atoms == 0:
+        start, stop = molecules.stops[row], molecules.stops[row + 1]
+        if start == stop:
             continue
-        sides = _sides_of(molecules, types, row)
-        members, depth = np.zeros(n_atoms, np.int64), np.full(n_atoms, -1, np.int64)
-        passable = np.ones(sides.links.shape[0] // 2, np.bool_)
-        ends = _ends(sides, blocks, passable, members, depth)
-        if n_keys + ends.size * n_atoms > keys.size:
-            longer = np.empty(2 * (n_keys + ends.size * n_atoms), np.uint64)
+        first, begin = _first_links(molecules, start, stop), molecules.first_links[start]
+        end = begin + first[stop - start]
+        links, entries = molecules.links[begin:end], sides.entries[sides.stops[row] : sides.stops[row + 1]]
+        graph = _Graph(links, first, sides.hashes[begin:end], sides.opposite[begin:end], entries)
+        members, depth = np.zeros(stop - start, np.int64), np.full(stop - start, -1, np.int64)
+        passable = np.ones(links.shape[0] // 2, np.bool_)
+        ends = _ends(graph, blocks, passable, members, depth)
+        if n_keys + ends.size * (stop - start) > keys.size:
+            longer = np.empty(2 * (n_keys + ends.size * (stop - start)), np.uint64)
             longer[:n_keys] = keys[:n_keys]
             keys = longer
-        for end in ends:
-            passable[sides.links[end, 1]] = False
+        for to_block in ends:
+            passable[links[to_block, 1]] = False
             for within in range(2):
-                e = end if within else sides.reverse[end]
-                n = _reach(sides.links, sides.first, sides.links[e, 0], passable, members, depth)
+                e = to_block if within else graph.opposite[to_block]
+                n = _reach(links, first, links[e, 0], passable, members, depth)
                 for k in range(n):
                     i = members[k]
-                    hashed = _mix(_mix(sides.types[i], np.uint64(depth[i])), np.uint64(within))
+                    hashed = _mix(_mix(types[start + i], np.uint64(depth[i])), np.uint64(within))
                     keys[n_keys] = np.uint64(row) << np.uint64(32) | hashed >> np.uint64(32)
                     n_keys += 1
                 _clear(members, n, depth)
-            passable[sides.links[end, 1]] = True
+            passable[links[to_block, 1]] = True
     return keys[:n_keys]
 
 
-def substituent_counts(molecules: Molecules, *, size: int) -> Rows:
-    """Count substituents; see `Engine`."""
-    types = _atom_types(molecules)
-    keys = np.empty(int(molecules.atoms[: types.size, _DEGREE].sum(dtype=np.int64)), np.uint64)
+def side_counts(molecules: Molecules, sides: Sides, *, size: int, blocks: Array | None = None) -> Rows:
+    """Count substituents, or atoms by their distances from the bond to a block; see `Engine`."""
     with np.errstate(over="ignore"):
-        keys = keys[: _substituents(molecules, types, keys)]
-    return _rows(keys, molecules.stops.size - 1, size)
-
-
-def position_counts(molecules: Molecules, blocks: Array, *, size: int) -> Rows:
-    """Count atoms by their distances from the bond to a block; see `Engine`."""
-    types = _atom_types(molecules)
-    with np.errstate(over="ignore"):
-        keys = _positions(molecules, types, blocks.astype(np.uint64), np.empty(types.size, np.uint64))
+        if blocks is None:
+            keys = np.empty(sides.entries.size, np.uint64)
+            keys = keys[: _substituents(molecules, sides, keys)]
+        else:
+            types = _atom_types(molecules)
+            keys = _positions(molecules, types, sides, blocks.astype(np.uint64), np.empty_like(types))
     return _rows(keys, molecules.stops.size - 1, size)
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.engine import DONE, UNKNOWN, Molecules, Rows, engine
+from daskrf.engine import DONE, UNKNOWN, Molecules, Rows, Sides, engine
 from daskrf.molecules.counts.features import Features, joined
 from daskrf.molecules.counts.ringsystems import RingSystems
 from daskrf.molecules.counts.spec import FingerprintSpec
@@ -90,7 +91,8 @@ def _parts(
     systems = _systems()
     readings = engine().read_smiles(text[text != _LINE], stops, systems.table, dots=dots)
     done = readings.status == DONE
-    yield np.flatnonzero(done), [_counted(readings.molecules, kind, done) for kind in spec.kinds]
+    seen = _Counted(readings.molecules, done)
+    yield np.flatnonzero(done), [seen.features(kind) for kind in spec.kinds]
     if readings.unknown and rounds:
         systems.learn(readings.unknown)
         again = np.flatnonzero(readings.status == UNKNOWN)
@@ -98,20 +100,35 @@ def _parts(
             yield again[positions], kinds
 
 
-def _counted(molecules: Molecules, kind: FingerprintSpec, done: npt.NDArray[np.bool_]) -> Features:
-    """Return the features of one kind of the molecules that were read."""
-    rows: Rows
-    if kind.family in ("torsion", SUBSTITUENTS, POSITIONS):
-        blocks = np.array(kind.blocks, np.uint32) if kind.blocks else None
-        rows = engine().bond_counts(molecules, kind.family, size=kind.size, blocks=blocks)
-    elif kind.family == "atompair":
-        rows = engine().pair_counts(molecules, kind.distance, size=kind.size)
-    else:
-        rows = engine().environment_counts(molecules, kind.radius, classes=kind.features, size=kind.size)
-    pointer = np.concatenate([[0], rows.pointer[1:][done]])  # the others are empty
-    values = rows.values.astype(np.int64, copy=False)
-    counts = values if kind.counts else np.minimum(values, 1)
-    return pointer, rows.columns.astype(np.uint64), counts
+@dataclass(frozen=True)
+class _Counted:
+    """Molecules that were read; those that are not `done` are empty."""
+
+    molecules: Molecules
+    done: npt.NDArray[np.bool_]
+
+    @functools.cached_property
+    def sides(self) -> Sides:
+        """The sides of bonds, which two kinds of features count."""
+        return engine().sides(self.molecules)
+
+    def features(self, kind: FingerprintSpec) -> Features:
+        """Return the features of one kind of the molecules that were done."""
+        rows = self._rows(kind)
+        pointer = np.concatenate([[0], rows.pointer[1:][self.done]])
+        values = rows.values.astype(np.int64, copy=False)
+        counts = values if kind.counts else np.minimum(values, 1)
+        return pointer, rows.columns.astype(np.uint64), counts
+
+    def _rows(self, kind: FingerprintSpec) -> Rows:
+        if kind.family == "torsion":
+            return engine().torsion_counts(self.molecules, size=kind.size)
+        if kind.family == "atompair":
+            return engine().pair_counts(self.molecules, kind.distance, size=kind.size)
+        if kind.family in (SUBSTITUENTS, POSITIONS):
+            blocks = np.array(kind.blocks, np.uint32) if kind.blocks else None
+            return engine().side_counts(self.molecules, self.sides, size=kind.size, blocks=blocks)
+        return engine().environment_counts(self.molecules, kind.radius, classes=kind.features, size=kind.size)
 
 
 @functools.cache
