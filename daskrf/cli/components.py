@@ -427,8 +427,8 @@ def options_of_kernels(flags_of_commands: set[str]) -> dict[str, list[tuple[str,
 
     Examples
     --------
-    >>> list(options_of_kernels(set())["matern"][0])[0]
-    '--nu X'
+    >>> [flag for flag, _ in options_of_kernels(set())["matern"]]
+    ['--length-scale X|auto', '--nu X']
     """
     taken = flags_of_commands | {each.flag for each in process_options([ExactGP])}
     kernel = _kernel_of_exact()
