@@ -11,8 +11,9 @@ next batch (`suggest`), and so on. First products and batches are a tenth of the
 --first and --batch. "default" is the model of `daskrf fit` without options. "fourier" is a process on
 --components Fourier features of Morgan counts of --radius, which ranks all products itself, and "metric" the
 same in a learned metric (`--map fourier --kernel metric`). Of each batch, the share of scores within the 95 %
-intervals of its predictions (mean +- 1.96 std_y) is printed, and with --estimates the share of the best 100
-that has been scored, as `daskrf found` estimates it, beside the true number.
+intervals of its predictions (mean +- 1.96 std_y) is printed, with the seconds of `fit` and `suggest` that led
+to it, on --workers processes (0: in the program itself). With --estimates, the share of the best 100 that has
+been scored, as `daskrf found` estimates it, is printed beside the true number.
 
 Beside it searches by what single blocks are worth (`baselines.py`): Thompson sampling, top-two sampling, and
 roulette-wheel selection. Each budget is a search of its own.
@@ -24,7 +25,7 @@ budget.
     python benchmarks/space_learning.py [--seeds 0 1] [--spaces peptides properties] [--estimates]
                                         [--budgets 0.001 0.005 0.01] [--models default fourier metric]
                                         [--rule default] [--components 2048] [--radius 1] [--first N]
-                                        [--batch N] [--most 5000] [--small]
+                                        [--batch N] [--most 5000] [--workers N] [--small]
 
 --small takes small spaces of blocks that the package has, and 3 % of them.
 """
@@ -32,6 +33,7 @@ budget.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +46,7 @@ import pyarrow as pa
 import pyarrow.csv
 from baselines import BASELINES
 from common import parser, print_header, table, write_results
+from dask.distributed import Client
 from peptides import SMALL, peptide_space
 from pharmacophores import SPACES as REAL
 from pharmacophores import real_space
@@ -51,7 +54,7 @@ from spacetruth import Array, Evaluations, ScoredSpace
 from sumscores import SCORES, summed_space
 
 import daskrf
-from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures
+from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, local_cluster
 from daskrf.kernels import MetricGaussian, RadialKernel
 
 SPACES = "peptides", *REAL, *SCORES
@@ -137,19 +140,22 @@ def campaign_parser(text: str | None, seeds: list[int]) -> argparse.ArgumentPars
     return options
 
 
-def campaign(scorer: Scorer, model: str, plan: Plan, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
+def campaign(
+    scorer: Scorer, model: str, plan: Plan, seed: int, folder: Path, client: Client | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield, after each round, evaluations, how many of the best were found, and seconds.
 
     It ends early if all of them have been found. From the first batch on, there is the share of the batch
     within its 95 % intervals, and with `Plan.estimates` the share of the best that `found` estimates.
     """
-    start = time.perf_counter()
+    start, chosen = time.perf_counter(), {}
     batch = daskrf.sample(scorer.folder, folder / "first.csv", n=plan.first, seed=seed).table
     labels: list[pa.Table] = []
     while True:
         scores = scorer.scores_of(batch.to_pydict())
         labels.append(_labels(batch, scores))
-        line = {"evaluations": scorer.n, "found": len(scorer.hits), **_calibration(batch, scores)}
+        line = {"evaluations": scorer.n, "found": len(scorer.hits), **_calibration(batch, scores), **chosen}
+        begun = time.perf_counter()
         name = folder / f"{scorer.n}"
         done = scorer.n >= plan.most or len(scorer.hits) == scorer.n_best
         if not done or plan.estimates:
@@ -159,17 +165,22 @@ def campaign(scorer: Scorer, model: str, plan: Plan, seed: int, folder: Path) ->
                 output=name,
                 target="score",
                 direction=scorer.direction,
+                client=client,
                 **plan.fit_options(model),
             )
         if plan.estimates:
-            share = daskrf.found(name, scorer.folder, k=scorer.n_best)
+            asked = time.perf_counter()
+            share = daskrf.found(name, scorer.folder, k=scorer.n_best, client=client)
             line |= {"estimate": share.share, "estimate_low": share.low, "estimate_high": share.high}
+            begun += time.perf_counter() - asked
         yield {**line, "s": time.perf_counter() - start}
         if done:
             return
         n = min(plan.batch, plan.most - scorer.n)
         rule = {} if plan.rule == "default" else {"acquisition": plan.rule}
-        batch = daskrf.suggest(name, scorer.folder, folder / f"{scorer.n}.csv", n=n, **rule).table
+        output = folder / f"{scorer.n}.csv"
+        batch = daskrf.suggest(name, scorer.folder, output, n=n, client=client, **rule).table
+        chosen = {"round_s": time.perf_counter() - begun}
 
 
 def _labels(batch: pa.Table, scores: Array) -> pa.Table:
@@ -207,7 +218,8 @@ def plan_of(space: ScoredSpace, options: argparse.Namespace) -> tuple[Plan, list
 
 def searches(name: str, seed: int, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield a row for each search of a space with one seed, with what it had found after each round."""
-    with tempfile.TemporaryDirectory() as folder:
+    workers = local_cluster(options.workers, dashboard=False) if options.workers else contextlib.nullcontext()
+    with tempfile.TemporaryDirectory() as folder, workers as client:
         start = time.perf_counter()
         space = space_of(name, Path(folder) / "space", seed, small=options.small)
         plan, budgets = plan_of(space, options)
@@ -225,7 +237,7 @@ def searches(name: str, seed: int, options: argparse.Namespace) -> Iterator[dict
         for model in options.models:
             scorer, work = Evaluations(space), Path(folder) / model
             work.mkdir()
-            rounds = followed(campaign(scorer, model, plan, seed, work), f"  daskrf, {model}", n_best)
+            rounds = followed(campaign(scorer, model, plan, seed, work, client), f"  daskrf, {model}", n_best)
             yield {"space": name, "way": f"daskrf, {model}", "seed": seed, "rounds": rounds}
 
 
@@ -246,11 +258,13 @@ def followed(rounds: Iterable[dict[str, Any]], what: str, n_best: int) -> list[d
         text = f"{one['found']} of {n_best} by {one['evaluations']:,}"
         if "within" in one:
             text += f", {one['within']:.0%} of the batch in 95 % intervals"
+        if "round_s" in one:
+            text += f", chosen in {one['round_s']:.0f} s"
         if "estimate" in one:
             text += (
                 f", estimated {one['estimate']:.0%} ({one['estimate_low']:.0%} - {one['estimate_high']:.0%})"
             )
-        print(f"{what}: {text}, {one['s']:.0f} s", flush=True)
+        print(f"{what}: {text}; {one['s']:.0f} s in all", flush=True)
     return lines
 
 
@@ -301,6 +315,7 @@ def main(arguments: list[str] | None = None) -> None:
     reader.add_argument("--spaces", nargs="+", default=list(SPACES), choices=SPACES)
     reader.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, help="shares of a space")
     reader.add_argument("--estimates", action="store_true", help="run `daskrf found` after each round, too")
+    reader.add_argument("--workers", type=int, default=0)
     reader.add_argument("--small", action="store_true", help="small spaces")
     options = reader.parse_args(arguments)
     if options.small:
