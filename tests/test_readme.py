@@ -186,15 +186,18 @@ def test_files_and_links_lead_somewhere(page):
             assert "::" in code or (REPOSITORY / name).exists(), name
 
 
-def promises() -> list[tuple[str, list[tuple[str, str]]]]:
-    """What happens, and the tests named for it, of each row of the tables of promises."""
-    lines = (REPOSITORY / "docs" / "faults.md").read_text().splitlines()
-    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith("| ")]
-    return [(row[0], re.findall(r"`(\S+?\.py)::(\w+)`", row[2])) for row in rows if row[2] != "tests"]
+def promises() -> dict[str, list[tuple[str, str]]]:
+    """The tests named for each promise, by its number in the tables of promises."""
+    tables, tests = (REPOSITORY / "docs" / "faults.md").read_text().split("## Tests")
+    made = re.findall(r"^\| ([A-Z]\d+) \|", tables, flags=re.MULTILINE)
+    named = dict(re.findall(r"^\| ([A-Z]\d+) \| (.*) \|$", tests, flags=re.MULTILINE))
+    assert sorted(named) == sorted(set(made)), "each promise has a row of its own among the tests"
+    assert len(made) == len(set(made)), "each promise has a number of its own"
+    return {number: re.findall(r"`(\S+?\.py)::(\w+)`", named[number]) for number in made}
 
 
-@pytest.mark.parametrize(("what", "tests"), promises())
-def test_every_promise_names_its_tests(what, tests):
+@pytest.mark.parametrize(("number", "tests"), promises().items())
+def test_every_promise_names_its_tests(number, tests):
     assert tests
     for file, name in tests:
         assert f"def {name}(" in (REPOSITORY / "tests" / file).read_text()
