@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import runpy
+import shlex
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -85,6 +91,25 @@ def test_too_few_molecules_are_refused_before_workers_start(tmp_path, capsys, mo
     assert run(["quickstart", str(tmp_path / "demo"), *sizes]) == 1
     assert "200 others" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_model_of_the_documentation(done, tmp_path, monkeypatch, capsys):
+    """What the page says to type after quickstart, with the Tanimoto kernel at once."""
+    shutil.copytree(done.directory, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).resolve().parents[1] / "docs" / "first-model.md").read_text()
+    Path("measure.py").write_text(re.search(r"```py\n(# measure\.py\n.*?)```", page, flags=re.DOTALL)[1])
+    lines = "".join(re.findall(r"```console\n(.*?)```", page, flags=re.DOTALL)).splitlines()
+    assert lines[:2] == ["daskrf quickstart", "cd daskrf-quickstart"]
+    for line in lines[2:]:
+        _, name, *arguments = shlex.split(line)
+        if name in ("fit", "evaluate"):
+            arguments.append("--quick")
+        if name == "add":
+            runpy.run_path("measure.py")
+        assert run([name, *arguments, "--workers", "0"]) == 0, line
+    assert "20 labels added, 320 in all" in capsys.readouterr().out
+    assert Path("batch.html").stat().st_size > Path("batch.csv").stat().st_size
 
 
 def test_command_line_on_a_cluster(tmp_path, capsys):
