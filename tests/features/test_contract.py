@@ -210,7 +210,10 @@ def test_seeds_differ(case: Case) -> None:
         agreement = np.mean(np.sign(features[0]) == np.sign(features[1]))
         # The features are independent, the rows need not be: a standard deviation of 0.5 / sqrt(SIZE) at
         # most, of which 4.5 are exceeded by chance for one pair of seeds in 150,000.
-        assert abs(agreement - 0.5) < 4.5 * 0.5 / np.sqrt(size)
+        assert abs(agreement - 0.5) < 4.5 * 0.5 / np.sqrt(size), (
+            f"{agreement:.0%} of the signs of two seeds agree; if many features are 0, add a Case with "
+            "independent=False to TABLE in tests/features/maps.py"
+        )
 
 
 def test_pickle_clone_and_state_give_the_same_features(case: Case, feature_map: FeatureMap) -> None:
