@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
-State: TypeAlias = Mapping[str, Any]
-"""What rebuilds an object of some class, as JSON holds it; only this class knows the types of its entries."""
+OfClass = TypedDict("OfClass", {"class": str})
+"""The state of an object that is rebuilt by the name of its class."""
+
+JsonObject: TypeAlias = Mapping[str, Any]
+"""A JSON object as it comes from a file of any kind, which says what it is by its entries."""

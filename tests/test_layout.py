@@ -451,13 +451,15 @@ VAGUE = {
 PUBLIC = {
     "commands/found.py": {"found"},
     "commands/fingerprint.py": {"FingerprintReport.kept"},
-    "gp/processes/kerneltrials.py": {"KernelChoice.asked"},
+    "gp/processes/exact.py": {"ExactState.given"},
+    "gp/processes/kerneltrials.py": {"KernelChoice.asked", "KernelChoiceState.asked"},
+    "gp/processes/process.py": {"FeatureSpaceState.given"},
     "gp/sums/sums.py": {"StackedStatistics.own"},
     "jobs/shards.py": {"Counts.found", "ShardReport.found"},
     "molecules/counts/fingerprints.py": {"FingerprintBlock.kept"},
     "report/recovery.py": {"Recovery.found"},
     "spaces/cut.py": {"CutSpace.own"},
-    "tables/values/values.py": {"Scale.found"},
+    "tables/values/values.py": {"Scale.found", "ScaleState.found"},
 }
 
 

@@ -14,19 +14,19 @@ import daskrf
 
 PACKAGE = Path(daskrf.__file__).parent
 
-MOST = 376
-"""Uses of Any that are left; a change that needs fewer lowers this number, and none raises it."""
+MOST = 461
+"""Uses of Any that are left, aliases expanded; changes lower this number, and none raises it."""
 
 MODULES = ("", ".acquisition", ".features", ".gp", ".kernels", ".screening", ".spaces")
 
 
-def uses_of_any(source: str) -> int:
+def uses_of_any(tree: ast.AST) -> int:
     """Return how often a module says Any, in annotations, aliases and elsewhere, imports aside."""
     return sum(
         (isinstance(node, ast.Name) and node.id == "Any")
         or (isinstance(node, ast.Attribute) and node.attr == "Any")
         or (isinstance(node, ast.Constant) and isinstance(node.value, str) and _quoted(node.value))
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree)
     )
 
 
@@ -35,9 +35,45 @@ def _quoted(text: str) -> bool:
     return text == "Any" or bool(re.fullmatch(r"[\w., |\[\]]*\[[\w., |\[\]]*\bAny\b[\w., |\[\]]*\]", text))
 
 
+def aliases(tree: ast.Module) -> dict[str, int]:
+    """Return the aliases that a module defines and that say Any, with how often each does."""
+    values = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+        elif isinstance(node, ast.AnnAssign) and node.value is not None and "TypeAlias" in ast.dump(node):
+            target, value = node.target, node.value
+        else:
+            continue
+        if isinstance(target, ast.Name) and (count := uses_of_any(value)):
+            values[target.id] = count
+    return values
+
+
+def hidden_uses(tree: ast.Module, module: str, of_modules: dict[str, dict[str, int]]) -> int:
+    """Return how often a module says Any through an alias that it defines or imports."""
+    nodes = list(ast.walk(tree))
+    counts = dict(of_modules.get(module, {}))
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (there := of_modules.get(node.module or "")):
+            counts |= {each.asname or each.name: there.get(each.name, 0) for each in node.names}
+    read = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load))
+    return sum(counts.get(node.id, 0) for node in read)
+
+
 def test_any_becomes_rarer() -> None:
     paths = [path for suffix in ("py", "pyi") for path in PACKAGE.rglob(f"*.{suffix}")]
-    count = sum(uses_of_any(path.read_text()) for path in paths)
+    sources = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path.read_text() for path in paths
+    }
+    trees = {module: ast.parse(source) for module, source in sources.items() if "Any" in source}
+    of_modules = {module: counts for module, tree in trees.items() if (counts := aliases(tree))}
+    names = "|".join(name for counts in of_modules.values() for name in counts)
+    count = sum(map(uses_of_any, trees.values())) + sum(
+        hidden_uses(trees.get(module) or ast.parse(source), module, of_modules)
+        for module, source in sources.items()
+        if re.search(rf"\b({names})\b", source)
+    )
     assert count <= MOST, f"{count} uses of Any: give these values types, or object if they have none"
 
 
@@ -46,11 +82,20 @@ def test_any_becomes_rarer() -> None:
     ["def f(x: Any) -> None: ...", "Json = dict[str, Any]", "x: 'list[Any]' = []", "x: typing.Any = 0"],
 )
 def test_a_use_of_any_is_counted(code: str) -> None:
-    assert uses_of_any(code) == 1
+    assert uses_of_any(ast.parse(code)) == 1
+
+
+def test_a_use_behind_an_alias_is_counted() -> None:
+    defining = ast.parse("Pairs: TypeAlias = dict[Any, Any]\nNames = list[str]\nx: Pairs = {}")
+    of_modules = {"a.types": aliases(defining)}
+    assert of_modules == {"a.types": {"Pairs": 2}}
+    assert hidden_uses(defining, "a.types", of_modules) == 2
+    importing = ast.parse("from a.types import Names, Pairs as P\nx: P\ny: Names")
+    assert hidden_uses(importing, "b", of_modules) == 2
 
 
 def test_imports_and_sentences_are_not() -> None:
-    assert uses_of_any("from typing import Any\nx = 'Any name will do'") == 0
+    assert uses_of_any(ast.parse("from typing import Any\nx = 'Any name will do'")) == 0
 
 
 def says_any(function: object) -> bool:

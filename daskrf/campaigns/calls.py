@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NotRequired, TypedDict, cast
 
 from distributed import Client
 
 from daskrf.campaigns.scorer import Ending, Scorer
 from daskrf.campaigns.scores import NO_SCORE, CallScores, read_scores
-from daskrf.documents import State
 from daskrf.errors import InputError, NoLabelsError
 from daskrf.files.disk import file_errors, sync_directory
 from daskrf.quantities import amount
@@ -60,6 +60,22 @@ class ScoringCall:
     scorer: Scorer
     target: str | int | None
     maximize: bool
+
+
+class CallResult(TypedDict):
+    """What a complete call leaves: its molecules, the scores, and why others have none.
+
+    `unread` counts rows without a number, and `no_numbers` shows some if that is all that was written.
+    """
+
+    molecules: list[str]
+    scores: dict[str, float]
+    reason: str
+    repeated: int
+    others: int
+    words: str
+    unread: NotRequired[int]
+    no_numbers: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -195,16 +211,18 @@ def score_call(call: ScoringCall) -> Failure | None:
         except InputError as error:
             reason, ended = str(error).removesuffix("."), isinstance(error, NoLabelsError)
             no_numbers = error.cells if isinstance(error, NoLabelsError) else ""
-    result = {
+    result: CallResult = {
         "molecules": [each.name for each in call.molecules],
         "scores": dict(read.scores),
         "reason": "" if ended else _in(final, folder, reason),
         "repeated": read.repeated,
         "others": read.others,
         "words": _in(final, folder, read.words),
-        **({"unread": read.unread} if read.unread else {}),
-        **({"no_numbers": no_numbers} if no_numbers else {}),
     }
+    if read.unread:
+        result["unread"] = read.unread
+    if no_numbers:
+        result["no_numbers"] = no_numbers
     write_sealed(folder / RESULT, result)
     if not read.scores:
         return Failure(str(folder), reason, ended)
@@ -257,11 +275,11 @@ def _complete(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("call-*") if path.name.removeprefix("call-").isdecimal())
 
 
-def _results(folder: Path) -> Iterator[State]:
+def _results(folder: Path) -> Iterator[CallResult]:
     """Yield the results of complete calls."""
     for path in _complete(folder):
         again = f"delete the folder {path}, and run the same command again, to score its molecules again"
-        yield read_sealed(path / RESULT, again)
+        yield cast(CallResult, read_sealed(path / RESULT, again))
 
 
 def _refuse(failed: Sequence[tuple[ScoringCall, Failure]], *, first: bool) -> None:

@@ -16,7 +16,6 @@ from scipy import sparse
 from daskrf.arrays import Matrix
 from daskrf.commands.fit import CLI as FIT
 from daskrf.commands.fit import Direction
-from daskrf.documents import State
 from daskrf.errors import InputError, OptionError, StoreError, printable
 from daskrf.estimators import clone
 from daskrf.files.backend import as_path
@@ -51,7 +50,7 @@ from daskrf.sources.given import Data
 from daskrf.storage.keptrounds import is_restored, keep_round, restore_round, tidy_rounds
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.modelmetadata import ModelMetadata, RoundRecord
+from daskrf.storage.modelmetadata import ClassTargetState, ModelMetadata, RoundRecord
 from daskrf.storage.stores.store import hash_of
 from daskrf.tables.values.repeats import Repeats
 from daskrf.tables.values.values import LOWER_LIMITS, UPPER_LIMITS, scales_in
@@ -530,14 +529,14 @@ class _Add(Job[AddReport]):
 
     def _classes(
         self, run: Run, gp: Process | SeparateGP, y: npt.NDArray[np.float64]
-    ) -> list[State | None] | None:
+    ) -> list[ClassTargetState | None] | None:
         """Return the classes of each target with all labels; links of exact processes are fitted again.
 
         None if no target is two classes.
         """
         if not any(self.old.classes):
             return None
-        states: list[State | None] = []
+        states: list[ClassTargetState | None] = []
         for t, each in enumerate(self.old.classes):
             if each is None:
                 states.append(None)

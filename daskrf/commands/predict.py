@@ -15,7 +15,7 @@ import pyarrow as pa
 from distributed import Client
 
 from daskrf.commands import READING
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.files.backend import absolute, are_small_files, as_path
 from daskrf.files.disk import work_folder
@@ -448,7 +448,7 @@ class _Predict(Job[PredictReport]):
             yield pa.schema(list(types.items())).empty_table()
 
     def _report(
-        self, about: State, n_partitions: int, made: int, seconds: float, notes: tuple[str, ...] = ()
+        self, about: JsonObject, n_partitions: int, made: int, seconds: float, notes: tuple[str, ...] = ()
     ) -> PredictReport:
         """Return the report on predictions, from their description."""
         rejects = rejects_of(self.output) if self.in_file else self.output / REJECTS

@@ -10,7 +10,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,11 @@ from daskrf.arrays import (
     learn_columns,
     refuse_negative,
 )
-from daskrf.documents import State
+from daskrf.documents import OfClass
 from daskrf.errors import InputError
 from daskrf.estimators import Transformer
 from daskrf.exports import declared
-from daskrf.kernels.kernel import is_undecided, short
+from daskrf.kernels.kernel import KernelState, is_undecided, short
 from daskrf.parameters import parameters_of
 from daskrf.quantities import DTYPES
 from daskrf.seeds import RandomState
@@ -48,6 +48,14 @@ SYMBOLS = (
     "Learns: what the map stores\nof the library. cos: x.y of rows scaled to length 1. inner: the cost of "
     "the map that the composition is made of."
 )
+
+
+class MapState(OfClass):
+    """What :meth:`FeatureMap.state` returns; maps and kernels among the parameters are such states, too."""
+
+    version: int
+    parameters: dict[str, object]
+    fitted: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -421,7 +429,7 @@ class FeatureMap(Transformer):
         """Number of features and seed, for `words`."""
         return f"M = {self.n_components}, seed {self._settings().get('random_state')}"
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> MapState:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds this map."""
         named = hasattr(self, "feature_names_in_")
         names = {"feature_names_in": list(self.feature_names_in_)} if named else {}
@@ -651,7 +659,7 @@ def default_map() -> FeatureMap:
     return next(cls for cls in known_maps() if cls.facts.is_default)()
 
 
-def from_state(state: Mapping[str, object]) -> FeatureMap:
+def from_state(state: MapState) -> FeatureMap:
     """Rebuild the feature map whose :meth:`FeatureMap.state` is `state`.
 
     Raises
@@ -665,20 +673,19 @@ def from_state(state: Mapping[str, object]) -> FeatureMap:
     >>> from_state(TanimotoMinMaxFeatures(128).state()).n_components
     128
     """
-    entries: Mapping[str, Any] = state
-    name = entries.get("class", "")
+    name = state.get("class", "")
     cls = declared(__package__, FeatureMap).get(name)
     if cls is None:
         raise InputError(
             f"Feature map {name!r} is unknown here; known are: "
             f"{', '.join(cls.__name__ for cls in known_maps())}."
         )
-    if entries.get("version") != cls.state_version:
+    if state.get("version") != cls.state_version:
         raise InputError(
-            f"Feature map {name} has state version {entries.get('version')!r}, but this daskrf makes version "
+            f"Feature map {name} has state version {state.get('version')!r}, but this daskrf makes version "
             f"{cls.state_version}; use the daskrf that made it, or make the features again."
         )
-    parameters = {**cls.added_parameters, **entries.get("parameters", {})}
+    parameters = {**cls.added_parameters, **state.get("parameters", {})}
     expected = set(cls().get_params(deep=False))
     for what, names in (("lacks", expected - set(parameters)), ("has unknown", set(parameters) - expected)):
         if names:
@@ -687,11 +694,11 @@ def from_state(state: Mapping[str, object]) -> FeatureMap:
                 "again."
             )
     feature_map = cls(**{key: _rebuilt(value) for key, value in parameters.items()})
-    fitted = dict(entries.get("fitted", {}))
-    names = fitted.pop("feature_names_in", None)
+    fitted = dict(state.get("fitted", {}))
+    columns = fitted.pop("feature_names_in", None)
     feature_map._restore(fitted)
-    if names is not None:
-        feature_map.feature_names_in_ = np.array(names, dtype=object)
+    if columns is not None:
+        feature_map.feature_names_in_ = np.array(columns, dtype=object)
     return feature_map
 
 
@@ -717,14 +724,7 @@ def resized(feature_map: FeatureMap, n_components: int, random_state: int) -> Fe
     """
     state = feature_map.state()
     size = {"n_components": int(n_components), "random_state": int(random_state)}
-    return from_state({**state, "parameters": {**parameters_in(state), **size}})
-
-
-def parameters_in(state: Mapping[str, object]) -> dict[str, object]:
-    """Return the parameters in the state of a map."""
-    parameters = state["parameters"]
-    assert isinstance(parameters, dict)
-    return parameters
+    return from_state({**state, "parameters": {**state["parameters"], **size}})
 
 
 def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
@@ -738,12 +738,12 @@ def same_but_for_size(one: FeatureMap, other: FeatureMap) -> bool:
     """
     size = ("n_components", "random_state")
     first, second = (
-        {k: v for k, v in parameters_in(each.state()).items() if k not in size} for each in (one, other)
+        {k: v for k, v in each.state()["parameters"].items() if k not in size} for each in (one, other)
     )
     return type(one) is type(other) and first == second
 
 
-def map_key(state: State) -> str:
+def map_key(state: MapState) -> str:
     """Return the text that identifies a feature map in statistics, which refuse to mix maps.
 
     The columns that the map was fitted to are left out: they are not known everywhere, and the map refuses
@@ -826,7 +826,7 @@ def _plain(value: object) -> object:
 
 def _rebuilt(value: object) -> object:
     if isinstance(value, dict) and "kernel" in value:
-        return kernels.from_state(value)
+        return kernels.from_state(cast(KernelState, value))
     if isinstance(value, dict) and "class" in value:
-        return from_state(value)
+        return from_state(cast(MapState, value))
     return tuple(map(_rebuilt, value)) if isinstance(value, list) else value

@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.documents import State
 from daskrf.errors import printable
 from daskrf.fitting.advice import advice_on
 from daskrf.fitting.links import NO_LINK, link_of_exact, link_of_library, links_from
@@ -42,7 +41,7 @@ from daskrf.sources.sources import (
 from daskrf.storage.differences import differences, made_with_others
 from daskrf.storage.kinds import kind_of
 from daskrf.storage.model import load_model, save_model
-from daskrf.storage.modelmetadata import DescribedTargets, ModelMetadata
+from daskrf.storage.modelmetadata import ClassTargetState, DescribedTargets, ModelMetadata
 from daskrf.workers.progress import Progress
 
 COUNTS = ("matched", "unmatched", "repeats", "equal_repeats", "library_duplicates", "dropped", "merged")
@@ -177,7 +176,9 @@ class FitJob(Job[Report]):
         gp = solved[0] if len(solved) == 1 else SeparateGP(solved, [each.targets for each in self.sums])
         return gp, ""
 
-    def _classes(self, run: Run, gp: Process | SeparateGP, stored: Model | None) -> list[State | None] | None:
+    def _classes(
+        self, run: Run, gp: Process | SeparateGP, stored: Model | None
+    ) -> list[ClassTargetState | None] | None:
         """Return the classes of each target, with their links, if some target is two classes.
 
         Those of the model `stored` stay if their words are the same, since its labels are, too.
@@ -185,7 +186,7 @@ class FitJob(Job[Report]):
         training, joined = self.training, self.training.joined
         if not any(joined.classes):
             return None if stored is None or not any(stored.classes) else []
-        states: list[State | None] = []
+        states: list[ClassTargetState | None] = []
         for t, words in enumerate(joined.classes):
             there = np.isfinite(joined.y[:, t])
             y = joined.y[there, t]
@@ -248,7 +249,7 @@ class FitJob(Job[Report]):
         self,
         gp: Process | SeparateGP,
         seconds: float,
-        classes: Sequence[State | None],
+        classes: Sequence[ClassTargetState | None],
         together: str,
         *,
         was_there: bool = False,

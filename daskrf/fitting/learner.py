@@ -21,11 +21,10 @@ from scipy import sparse
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
-from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.estimators import clone
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.featuremap import check_feature_map
+from daskrf.features.featuremap import MapState, check_feature_map
 from daskrf.files.backend import absolute, as_path
 from daskrf.jobs import memory
 from daskrf.jobs.job import Need, Run
@@ -157,7 +156,7 @@ def _learned(
     return from_state(made_once(run.work / f"map-of-library-{key[:16]}", key, make).metadata["map"])
 
 
-def _planned(output: PurePath) -> tuple[str, State] | None:
+def _planned(output: PurePath) -> tuple[str, MapState] | None:
     """Return the fingerprint store's spec hash and the map's state that an output was made from, or None."""
     kind = kind_of(output, missing_ok=True)
     if kind == "features":
@@ -170,7 +169,7 @@ def _planned(output: PurePath) -> tuple[str, State] | None:
         return metadata["spec"]["source"], metadata["map"]
 
 
-def _unfitted(source: str, state: State) -> dict[str, object]:
+def _unfitted(source: str, state: Mapping[str, object]) -> dict[str, object]:
     """Return the parts of a map's specification that do not follow from the rows."""
     return {"source": source, "map": {name: state[name] for name in ("class", "version", "parameters")}}
 

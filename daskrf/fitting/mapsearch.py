@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,6 @@ from scipy import sparse
 
 from daskrf import seeds
 from daskrf.blas import ONE_BLAS_THREAD
-from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap
 from daskrf.features.featuremap import resized
@@ -26,15 +25,17 @@ from daskrf.fitting.learner import need_of_map
 from daskrf.gp.choice.kernelchoice import FEWEST_LABELS
 from daskrf.gp.choice.lengthscale import (
     LengthScaleSearch,
+    LengthScaleState,
     choose_length_scale,
     stand_in,
     typical_distance,
     usual_length_scale,
     with_length_scale,
 )
-from daskrf.gp.choice.mapchoice import AutoMap, MapChoice, choose_map
+from daskrf.gp.choice.mapchoice import AutoMap, MapChoice, MapChoiceState, choose_map
 from daskrf.gp.choice.metricchoice import (
     MetricChoice,
+    MetricChoiceState,
     choose_metric,
     learns_metric,
     metric_bytes,
@@ -47,6 +48,7 @@ from daskrf.jobs.pieces import group_by_rows, opened, rows_of_task, submit
 from daskrf.sources.sources import most_nonzeros, planned_rows, positions, row_numbers
 from daskrf.storage.labels import JoinedLabels
 from daskrf.storage.model import Contents, made_once
+from daskrf.storage.modelmetadata import SearchRecord
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.store import hash_of
 from daskrf.workers.calls import check_stop
@@ -68,8 +70,8 @@ def found_map(
     joined: JoinedLabels,
     options: ProcessOptions,
     used: Callable[[FeatureMap], FeatureMap],
-    earlier: State | None = None,
-) -> tuple[FeatureMap, Search, dict[str, object]]:
+    earlier: SearchRecord | None = None,
+) -> tuple[FeatureMap, Search, SearchRecord]:
     """Return the map that the labels determine, what was tried, and the record of it for the model.
 
     Parameters
@@ -94,15 +96,16 @@ def found_map(
         return {}, {"search": {"key": key, **_searched(run, requested, store, joined, options, used).state()}}
 
     if earlier is None or earlier["key"] != key:
-        earlier = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
+        record: SearchRecord = made_once(run.work / f"map-of-labels-{key[:16]}", key, make).metadata["search"]
+        earlier = record
     if isinstance(requested, AutoMap):
-        choice = MapChoice.from_state(earlier)
-        return choice.feature_map, choice, dict(earlier)
+        choice = MapChoice.from_state(cast(MapChoiceState, earlier))
+        return choice.feature_map, choice, earlier
     if learns_metric(requested):
-        metric = MetricChoice.from_state(earlier)
-        return with_kernel(requested, metric.kernel), metric, dict(earlier)
-    search = LengthScaleSearch.from_state(earlier, requested)
-    return search.feature_map, search, dict(earlier)
+        metric = MetricChoice.from_state(cast(MetricChoiceState, earlier))
+        return with_kernel(requested, metric.kernel), metric, earlier
+    search = LengthScaleSearch.from_state(cast(LengthScaleState, earlier), requested)
+    return search.feature_map, search, earlier
 
 
 def _searched(

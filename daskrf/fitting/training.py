@@ -13,7 +13,6 @@ from typing import cast
 import numpy as np
 from distributed import Client
 
-from daskrf.documents import State
 from daskrf.errors import InputError, OptionError, printable
 from daskrf.estimators import clone
 from daskrf.features import FeatureMap, default_map
@@ -55,6 +54,7 @@ from daskrf.sources.sources import (
 )
 from daskrf.storage.kinds import check_output, kind_of
 from daskrf.storage.labels import JoinedLabels, NoMatchError
+from daskrf.storage.modelmetadata import ModelSpec, ProcessSpec, SearchRecord
 from daskrf.storage.stores.store import hash_of
 
 Paths = str | os.PathLike[str]
@@ -212,8 +212,8 @@ class Training:
     groups: list[tuple[tuple[int, ...], LabelFiles]] = field(init=False)
     directions: dict[str, str] = field(init=False)
     choice: Search | None = field(init=False)
-    search: State | None = field(init=False)
-    spec: State = field(init=False)
+    search: SearchRecord | None = field(init=False)
+    spec: ModelSpec = field(init=False)
     words: str = field(init=False)
     cautions: list[str] = field(init=False)
 
@@ -256,13 +256,15 @@ class Training:
         together = {} if self.request.together is None else {"together": self.request.together}
         return hash_of([self.spec, {**self.options, **together}])
 
-    def spec_of(self, joined: JoinedLabels) -> dict[str, object]:
+    def spec_of(self, joined: JoinedLabels) -> ModelSpec:
         """Return everything that determines the sums of some labels, with the kernel of an exact process."""
         kernel = None if self.kernel is None or joined is not self.joined else self.kernel.state()
-        exact = {"process": "exact", "kernel": kernel}
+        process: ProcessSpec = {"process": "exact", "kernel": kernel}
+        if self.exact is None:
+            process = {"map": brief_state(self.features.feature_map.state())}
         return {
             "source": self.features.spec_hash,
-            **(exact if self.exact is not None else {"map": brief_state(self.features.feature_map.state())}),
+            **process,
             "targets": list(joined.names),
             "rows": len(joined.row),
             "labels": joined.digest,

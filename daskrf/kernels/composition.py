@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from daskrf.arrays import MatrixLike
 from daskrf.errors import InputError
-from daskrf.kernels.kernel import Kernel, Prepared, from_state
+from daskrf.kernels.kernel import Kernel, KernelState, Prepared, from_state
 from daskrf.kernels.powerseries import DotProductKernel, Polynomial, finite_values
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
@@ -43,8 +43,8 @@ class Composition(Kernel):
 
     def __init__(
         self,
-        outer: DotProductKernel | dict[str, object] = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
-        inner: Kernel | dict[str, object] = TanimotoMinMax(),  # noqa: B008
+        outer: DotProductKernel | KernelState = Polynomial(2, c=0.0),  # noqa: B008, kernels are immutable
+        inner: Kernel | KernelState = TanimotoMinMax(),  # noqa: B008
     ) -> None:
         series = from_state(outer) if isinstance(outer, dict) else outer
         kernel = from_state(inner) if isinstance(inner, dict) else inner

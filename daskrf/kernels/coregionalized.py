@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daskrf.arrays import MatrixLike, as_csr, column_slice
 from daskrf.errors import InputError
-from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
+from daskrf.kernels.kernel import Kernel, KernelState, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 
 Array = npt.NDArray[np.float64]
@@ -53,7 +53,7 @@ class Coregionalized(Kernel):
 
     def __init__(
         self,
-        inner: Kernel | dict[str, object] = TanimotoMinMax(),  # noqa: B008, kernels are immutable
+        inner: Kernel | KernelState = TanimotoMinMax(),  # noqa: B008, kernels are immutable
         factor: Sequence[Sequence[float]] = ((1.0,),),
     ) -> None:
         self.inner = from_state(inner) if isinstance(inner, dict) else inner

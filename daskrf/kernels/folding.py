@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from daskrf.arrays import MAX_COUNT, MatrixLike, as_csr, row_slice
 from daskrf.errors import InputError
-from daskrf.kernels.kernel import Kernel, Prepared, as_integer, from_state
+from daskrf.kernels.kernel import Kernel, KernelState, Prepared, as_integer, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.seeds import splitmix64
 
@@ -54,7 +54,7 @@ class Folded(Kernel):
 
     def __init__(
         self,
-        inner: Kernel | dict[str, object] = TanimotoMinMax(),  # noqa: B008, kernels are immutable
+        inner: Kernel | KernelState = TanimotoMinMax(),  # noqa: B008, kernels are immutable
         size: int = 2048,
         hashed: Sequence[int] = (),
         binary: bool = False,

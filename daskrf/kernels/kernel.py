@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cache
 from inspect import isabstract, signature
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Protocol, Self, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,13 @@ UNLEARNED: Final = (
     "everything else needs a metric that has been learned."
 )
 """Message for a metric that is `AUTO` where nothing learns it."""
+
+
+class KernelState(TypedDict):
+    """What :meth:`Kernel.state` returns; a kernel among the parameters is such a state itself."""
+
+    kernel: str
+    parameters: dict[str, object]
 
 
 class Prepared(Protocol):
@@ -198,7 +205,7 @@ class Kernel(ABC):
         """Return a one-line description of the kernel for people."""
         return short(self)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> KernelState:
         """Return the JSON-able dictionary from which :func:`from_state` rebuilds the kernel."""
         return {"kernel": type(self).__name__, "parameters": self.parameters()}
 
@@ -361,7 +368,7 @@ def prepared_blocks(
         yield chunk, block
 
 
-def from_state(state: Mapping[str, object]) -> Kernel:
+def from_state(state: KernelState) -> Kernel:
     """Rebuild the kernel whose :meth:`Kernel.state` is `state`.
 
     Raises
@@ -375,12 +382,13 @@ def from_state(state: Mapping[str, object]) -> Kernel:
     >>> from_state(TanimotoMinMax().state())
     TanimotoMinMax()
     """
-    entries: Mapping[str, Any] = state
-    classes = {name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)}
-    name = entries.get("kernel", "")
+    classes: dict[str, Callable[..., Kernel]] = {
+        name: cls for name, cls in declared(__package__, Kernel).items() if not isabstract(cls)
+    }
+    name = state.get("kernel", "")
     if name not in classes:
         raise InputError(f"Kernel {name!r} is unknown here; known kernels: {', '.join(sorted(classes))}.")
     try:
-        return classes[name](**entries.get("parameters", {}))
+        return classes[name](**state.get("parameters", {}))
     except TypeError as error:
         raise InputError(f"The state of kernel {name} does not fit it: {error}.") from None

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from daskrf.arrays import MatrixLike, as_csr, check_finite, column_slice, row_slice, shape_of
 from daskrf.errors import InputError, counted_from
 from daskrf.kernels.index import check_columns
-from daskrf.kernels.kernel import Kernel, Prepared, as_number, from_state
+from daskrf.kernels.kernel import Kernel, KernelState, Prepared, as_number, from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.parameters import REQUIRED
 
@@ -59,7 +59,7 @@ class Mean(Kernel):
     def __init__(
         self,
         weights: Sequence[float] = (1.0, 1.0),
-        kernels: Kernel | tuple[Kernel | dict[str, object], ...] = TanimotoMinMax(),  # noqa: B008
+        kernels: Kernel | tuple[Kernel | KernelState, ...] = TanimotoMinMax(),  # noqa: B008
         columns: Columns = 2**32,
     ) -> None:
         self.weights = as_weights(weights)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,27 @@ from daskrf.tables.values.values import (
     LOWER_LIMITS,
     UPPER_LIMITS,
 )
+
+
+class LimitState(TypedDict):
+    """A `FarLimit` in a `TargetState`."""
+
+    side: int
+    y: float
+    value: float
+    line: int
+
+
+class TargetState(TypedDict):
+    """What `TargetTally.state` returns."""
+
+    zeros: bool
+    ones: bool
+    others: bool
+    n_limits: int
+    first_limit: str
+    lowest: NotRequired[LimitState]
+    highest: NotRequired[LimitState]
 
 
 @dataclass(frozen=True)
@@ -88,17 +109,20 @@ class TargetTally:
         """The limits that lie farthest on either side."""
         return tuple(limit for limit in (self.lowest, self.highest) if limit is not None)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> TargetState:
         """Return the counts as a dict for JSON; without limits there is nothing of them."""
         far = {name: getattr(self, name) for name in ("lowest", "highest")}
         counts = {name: value for name, value in vars(self).items() if name not in far}
-        return counts | {name: vars(limit) for name, limit in far.items() if limit is not None}
+        limits = {name: vars(limit) for name, limit in far.items() if limit is not None}
+        return cast(TargetState, counts | limits)
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> TargetTally:
+    def from_state(cls, state: TargetState) -> TargetTally:
         """Undo `state`."""
-        far = {name: FarLimit(**state[name]) for name in ("lowest", "highest") if name in state}
-        return cls(**{**state, **far})
+        lowest = FarLimit(**state["lowest"]) if "lowest" in state else None
+        highest = FarLimit(**state["highest"]) if "highest" in state else None
+        make: Callable[..., TargetTally] = cls
+        return make(**{**state, "lowest": lowest, "highest": highest})
 
     @property
     def is_measured(self) -> bool:
@@ -145,6 +169,16 @@ class TargetTally:
             self.lowest = limit.farther(self.lowest)
 
 
+class TallyState(TypedDict):
+    """What `Tally.state` returns."""
+
+    n_read: int
+    n_rows: int
+    n_labels: int
+    counts: dict[str, tuple[int, str]]
+    targets: list[TargetState]
+
+
 class Tally:
     """Counts of rows and labels, and of values that are not plain numbers, by kind; refuses some of these.
 
@@ -163,12 +197,17 @@ class Tally:
         self.n_read, self.n_rows, self.n_labels = 0, 0, 0
         self.targets = [TargetTally() for _ in source.targets]
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> TallyState:
         """Return the counts as a dict for JSON."""
-        counts = {name: getattr(self, name) for name in ("n_read", "n_rows", "n_labels", "counts")}
-        return {**counts, "targets": [target.state() for target in self.targets]}
+        return {
+            "n_read": self.n_read,
+            "n_rows": self.n_rows,
+            "n_labels": self.n_labels,
+            "counts": self.counts,
+            "targets": [target.state() for target in self.targets],
+        }
 
-    def merge(self, state: Mapping[str, Any]) -> None:
+    def merge(self, state: TallyState) -> None:
         """Add the `state` of the rows that follow."""
         self.n_read, self.n_rows = self.n_read + state["n_read"], self.n_rows + state["n_rows"]
         self.n_labels += state["n_labels"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from daskrf.documents import State
 from daskrf.errors import printable
 from daskrf.gp.validation.probability import ProbabilityLink
-from daskrf.storage.modelmetadata import ModelMetadata
+from daskrf.storage.modelmetadata import ClassTargetState, ModelMetadata
 from daskrf.tables.values.classes import ClassWords
 
 
@@ -41,7 +40,7 @@ class ClassTarget:
         share = 100 * self.n_positive / self.n_labels
         return f"{printable(name, 60)}: 2 classes, 1{positive} ({share:.3g} %)"
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> ClassTargetState:
         """Return a dict for JSON that rebuilds it."""
         return {
             **self.words.state(),
@@ -51,7 +50,7 @@ class ClassTarget:
         }
 
     @classmethod
-    def from_state(cls, state: State) -> ClassTarget:
+    def from_state(cls, state: ClassTargetState) -> ClassTarget:
         """Return the target with a `state`."""
         link = None if state["link"] is None else ProbabilityLink.from_state(state["link"])
         counts = int(state["n_positive"]), int(state["n_labels"])

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import absolute
 from daskrf.files.disk import file_errors
@@ -180,9 +180,9 @@ class Parts:
         staged = {place / name: path for name, path in {**files, _FACTS: folder / _FACTS}.items()}
         return self.store.publish(p, staged, {})
 
-    def facts(self, p: int) -> State:
+    def facts(self, p: int) -> JsonObject:
         """Return the facts of a partition."""
-        facts: State = parsed(self._read(p, _FACTS) or b"{}")
+        facts: JsonObject = parsed(self._read(p, _FACTS) or b"{}")
         return facts
 
     def read(self, p: int, name: str, columns: Sequence[str] | None = None) -> pa.Table | None:
@@ -572,7 +572,7 @@ def join_in_parts(
 
 def _read_all(
     run: Run, table: LabelTable, surveyed: Surveyed, division: Division, folder: PurePath
-) -> tuple[Parts, list[State], Division]:
+) -> tuple[Parts, list[JsonObject], Division]:
     """Read all segments; return them, their facts, and how the labels are divided in the end."""
     while True:
         whole = division.segments is None

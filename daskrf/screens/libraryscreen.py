@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from daskrf.blas import ONE_BLAS_THREAD
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import InputError
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Report, Run
@@ -264,7 +264,7 @@ class ScreenJob(Job[Report]):
     def _report(
         self,
         table: pa.Table,
-        about: State,
+        about: JsonObject,
         rejects: PurePath | None,
         notes: tuple[str, ...],
         seconds: float,

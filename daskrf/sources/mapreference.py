@@ -9,12 +9,12 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
-from daskrf.documents import State
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.featuremap import map_key
+from daskrf.features.featuremap import MapState, map_key
 from daskrf.files.backend import absolute, as_path
 from daskrf.storage.integrity import as_damage
 from daskrf.storage.model import made_once, needed_checkpoint
@@ -41,7 +41,7 @@ class MapReference:
     path: str = field(default="", compare=False, repr=False)
 
     @classmethod
-    def of(cls, state: State) -> MapReference:
+    def of(cls, state: MapState) -> MapReference:
         """Return a reference to the map of `state` that holds the state itself."""
         text = json.dumps(state, sort_keys=True)
         return cls(hashlib.sha256(text.encode()).hexdigest(), text)
@@ -55,9 +55,10 @@ class MapReference:
         return replace(self, text="", path=str(path))
 
     @property
-    def state(self) -> dict[str, object]:
+    def state(self) -> MapState:
         """State of the map."""
-        return json.loads(self.text or self._read())
+        state: MapState = json.loads(self.text or self._read())
+        return state
 
     @property
     def feature_map(self) -> FeatureMap:
@@ -75,7 +76,7 @@ def _rebuilt(reference: MapReference) -> FeatureMap:
     return feature_map.fit(None) if feature_map.learns_from == "nothing" else feature_map
 
 
-def rebuild(state: State | None) -> FeatureMap:
+def rebuild(state: MapState | None) -> FeatureMap:
     """Return the feature map of a state; within a process, the same object for the same state.
 
     Raises
@@ -88,7 +89,7 @@ def rebuild(state: State | None) -> FeatureMap:
         return MapReference.of(state).feature_map
 
 
-def agrees(feature_map: FeatureMap, state: State) -> bool:
+def agrees(feature_map: FeatureMap, state: MapState) -> bool:
     """Return whether `state` is that of this map or, if the map is not fitted yet, of a possible fit of it.
 
     Examples
@@ -101,4 +102,5 @@ def agrees(feature_map: FeatureMap, state: State) -> bool:
     with as_damage("the feature map of a store or a model"):
         if feature_map.is_fitted():
             return map_key(mine) == map_key(state)
-        return all(mine[name] == state.get(name) for name in ("class", "version", "parameters"))
+        stored: Mapping[str, object] = state
+        return all(value == stored.get(name) for name, value in mine.items() if name != "fitted")

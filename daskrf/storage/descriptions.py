@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
-from daskrf.documents import State
 from daskrf.errors import InputError
-from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.molecules.counts.spec import FingerprintSpec, FingerprintState, KindState
 from daskrf.quantities import POSITIONS, amount
 from daskrf.storage.integrity import DAMAGE
 from daskrf.storage.model import check_numbers
-from daskrf.storage.modelmetadata import RoundRecord
+from daskrf.storage.modelmetadata import ModelMetadata, RoundRecord
 from daskrf.tables.values.classes import ClassWords
 from daskrf.tables.values.values import scales_in
+
+if TYPE_CHECKING:  # they take long to import
+    from daskrf.features.featuremap import MapState
+    from daskrf.gp.processes.coregionalized import CoregionalizedState
+    from daskrf.gp.processes.exact import ExactState
+    from daskrf.gp.processes.separate import SeparateState
+    from daskrf.kernels.kernel import KernelState
 
 _ROUNDS = 12  # rounds of a model that are shown at most
 _FINGERPRINTS = {
@@ -26,12 +33,12 @@ _FINGERPRINTS = {
 }
 
 
-def words_of_model(metadata: State) -> list[str]:
+def words_of_model(metadata: ModelMetadata) -> list[str]:
     """Describe the content of a model by its metadata."""
     words = []
     check_numbers(metadata.get("gp", {}))
-    if metadata.get("map") is not None:
-        words.append(map_words(metadata["map"]))
+    if (feature_map := metadata.get("map")) is not None:
+        words.append(map_words(feature_map))
     if (model := model_words(metadata.get("gp", {}))) is not None:
         words.append(model)
     if metadata.get("targets"):
@@ -55,7 +62,7 @@ def words_of_model(metadata: State) -> list[str]:
     return words + _choice_words(metadata.get("choices") or [], metadata.get("targets") or [])
 
 
-def _class_words(metadata: State) -> list[str]:
+def _class_words(metadata: ModelMetadata) -> list[str]:
     """Describe the targets that are two classes, in one line each."""
     words = []
     for name, state in zip(metadata.get("targets") or [], metadata.get("classes") or [], strict=False):
@@ -93,7 +100,7 @@ def _round_words(rounds: list[RoundRecord], targets: list[str]) -> list[str]:
     return words
 
 
-def fingerprint_words(state: State) -> str:
+def fingerprint_words(state: KindState) -> str:
     """Describe a fingerprint specification of one kind in words.
 
     Examples
@@ -119,7 +126,7 @@ def fingerprint_words(state: State) -> str:
     return words + (f", columns {start:,} to {stop - 1:,}" if stop else "")
 
 
-def kinds_words(state: State) -> str:
+def kinds_words(state: FingerprintState) -> str:
     """Name the kinds of a specification, in the syntax of --kind, and the options that they share.
 
     Examples
@@ -131,7 +138,7 @@ def kinds_words(state: State) -> str:
     return FingerprintSpec.from_state(state).name + _options_words(kinds_of(state)[0])
 
 
-def _options_words(state: State) -> str:
+def _options_words(state: KindState) -> str:
     """Describe the options that are the same for all kinds."""
     words = ", counts" if state.get("counts") else ", presence only"
     size = state.get("size")
@@ -139,7 +146,7 @@ def _options_words(state: State) -> str:
     return words + (", with chirality" if state.get("chirality") else "")
 
 
-def kinds_of(state: State) -> list[State]:
+def kinds_of(state: FingerprintState) -> list[KindState]:
     """Return the specification of each kind of fingerprint in a combined specification.
 
     Examples
@@ -150,7 +157,7 @@ def kinds_of(state: State) -> list[State]:
     return state.get("kinds") or [state]
 
 
-def _kernel_words(state: State) -> str:
+def _kernel_words(state: KernelState) -> str:
     from daskrf.kernels.kernel import from_state, short  # slow, and not needed for stores
 
     try:
@@ -159,7 +166,7 @@ def _kernel_words(state: State) -> str:
         return f"an unknown kernel ({short(state)})"
 
 
-def map_words(state: State, dtype: str | None = None) -> str:
+def map_words(state: MapState, dtype: str | None = None) -> str:
     """Describe the state of a feature map in words.
 
     Parameters
@@ -198,7 +205,7 @@ def map_words(state: State, dtype: str | None = None) -> str:
         return f"an unknown feature map ({short(state)})"
 
 
-def model_words(state: State) -> str | None:
+def model_words(state: Mapping[str, object]) -> str | None:
     """Describe the model-specific options in a model's state in words; return None if it has none.
 
     Examples
@@ -216,13 +223,14 @@ def model_words(state: State) -> str | None:
     if state.get("class") == "SparseGP":
         return f"a sparse Gaussian process (SparseGP): criterion {state.get('criterion')}"
     if state.get("class") == "ExactGP":
-        return f"an exact Gaussian process with {_kernel_words(state.get('kernel', {}))}"
+        return f"an exact Gaussian process with {_kernel_words(cast('ExactState', state).get('kernel', {}))}"
     if state.get("class") == "CoregionalizedGP":
-        kernel = state.get("joint", {}).get("kernel", {}).get("parameters", {}).get("inner", {})
-        n = len(state.get("mean", ()))
+        several = cast("CoregionalizedState", state)
+        inner = several.get("joint", {}).get("kernel", {}).get("parameters", {}).get("inner", {})
+        kernel, n = cast("KernelState", inner), len(several.get("mean", ()))
         return f"an exact Gaussian process of {n} targets that correlate, with {_kernel_words(kernel)}"
     if state.get("class") == "SeparateGP":
-        parts = state.get("parts") or [{}]
+        parts = cast("SeparateState", state).get("parts") or [{}]
         kind = model_words(parts[0])
         each = f", each {kind}" if kind else ""
         if parts[0].get("class") == "ExactGP":

@@ -7,10 +7,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
+from typing import cast
 
 from daskrf.errors import InputError, OtherPlanError, StoreError, printable
 from daskrf.exports import declared
-from daskrf.molecules.counts.spec import FingerprintSpec
+from daskrf.molecules.counts.spec import FingerprintSpec, FingerprintState
 from daskrf.storage.integrity import DAMAGE
 
 _VECTOR = 8  # longest list of numbers that is shown whole, such as a range of norms
@@ -157,7 +158,7 @@ def _by_kind(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[M
             yield spec
             continue
         try:
-            kinds = FingerprintSpec.from_state(state)
+            kinds = FingerprintSpec.from_state(cast(FingerprintState, state))
         except (InputError, *DAMAGE):
             yield spec
             continue

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import backend, exists, is_file, readable, remove_stale
 from daskrf.files.disk import canonical_json, crc32c_of, digests_of_file, digests_of_stream, file_errors
@@ -83,10 +83,10 @@ class Earlier:
     """
 
     path: PurePath
-    about: State
+    about: JsonObject
     rows: int = 0
     kind: str = "hits"
-    file: State | None = field(default=None, repr=False)
+    file: JsonObject | None = field(default=None, repr=False)
 
     def words(self) -> tuple[str, ...]:
         """Describe the content, as shown by `daskrf status`."""
@@ -258,7 +258,7 @@ def _described_by(path: PurePath, record: PurePath) -> Earlier | None:
         return None
     mark = entries[_MARK].decode(errors="replace")
     kind = mark if mark in _OTHERS else _KINDS.get(mark, "hits")
-    about: State = {}
+    about: JsonObject = {}
     with suppress(*DAMAGE):
         content = unsealed(entries.get(_ABOUT, b""))
         about = content if content.keys() >= _NEEDED.get(kind, {"content"}) else {}
@@ -443,7 +443,7 @@ def _digests(path: PurePath) -> tuple[int, str]:
         return digests_of_stream(file)[:2]
 
 
-def _words_of(about: State) -> Iterator[str]:
+def _words_of(about: JsonObject) -> Iterator[str]:
     """Describe a file of any other kind: what it is, and its target, direction, model and library."""
     yield str(about["made"])
     if "target" in about:

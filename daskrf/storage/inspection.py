@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import StoreError, printable
 from daskrf.files.backend import backend, is_file
 from daskrf.files.disk import file_errors, work_folder
@@ -93,7 +93,7 @@ class StoreStatus:
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
-    provenance: State = field(default_factory=dict)
+    provenance: JsonObject = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     job: JobStatus | None = None
 
@@ -441,7 +441,7 @@ def _model_status(path: PurePath) -> StoreStatus:
     """Return the status of a model, from its record only."""
     saved = load_model(path, ())
     with as_damage(path):
-        words = words_of_model(saved.metadata)
+        words = words_of_model(saved.of_model)
     return StoreStatus(path, "model", tuple(words), bytes=saved.bytes, provenance=saved.provenance)
 
 

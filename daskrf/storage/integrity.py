@@ -21,7 +21,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import DaskrfError, StoreError, printable
 from daskrf.files.backend import atomic_write, backend, local_copy, pairs, sizes_of
 from daskrf.files.disk import crc32c_of, digests_of, digests_of_file, digests_of_stream, file_errors
@@ -69,7 +69,7 @@ def is_sealed(data: bytes) -> bool:
     return data[-_SEAL_BYTES:].startswith(_SEAL[: -len(b'%s"}')])
 
 
-def unsealed(data: bytes) -> State:
+def unsealed(data: bytes) -> JsonObject:
     """Return the object in a text made by `sealed`.
 
     Raises
@@ -131,7 +131,7 @@ def write_sealed(path: PurePath, value: Mapping[str, object], keep: bool = False
     atomic_write(path, sealed(json.dumps(value).encode()), keep)
 
 
-def read_sealed(path: PurePath, advice: str) -> State:
+def read_sealed(path: PurePath, advice: str) -> JsonObject:
     """Return the object written by `write_sealed`.
 
     Raises

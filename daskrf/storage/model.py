@@ -23,7 +23,7 @@ from typing import NotRequired, TypeAlias, TypedDict, cast
 import numpy as np
 
 from daskrf.arrays import NamedArrays
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import StoreError
 from daskrf.files.backend import (
     as_path,
@@ -90,8 +90,8 @@ class Saved(FileList):
 
     group: str
     entries: dict[str, ArrayEntry]
-    metadata: State
-    provenance: State
+    metadata: JsonObject
+    provenance: JsonObject
     arrays: dict[str, np.ndarray]
 
     @property
@@ -204,7 +204,7 @@ def load_model(path: PurePath, names: Collection[str] | None = None) -> Saved:
     return read_arrays(path, "model", names)
 
 
-def check_numbers(state: State) -> None:
+def check_numbers(state: JsonObject) -> None:
     """Reject the state of one or several processes if a mean or a variance is not a finite number.
 
     Raises
@@ -344,7 +344,7 @@ def needed_checkpoint(path: str | PurePath, spec_hash: str) -> Saved:
     return checkpoint
 
 
-Contents: TypeAlias = tuple[NamedArrays, State]
+Contents: TypeAlias = tuple[NamedArrays, JsonObject]
 """The arrays and the JSON values of a checkpoint."""
 
 

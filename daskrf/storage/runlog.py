@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import printable
 from daskrf.files.backend import backend
 from daskrf.files.disk import is_gone
@@ -239,7 +239,7 @@ def first_sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {line.partition('. ')[0]}"[:_SENTENCE]
 
 
-def read_first(path: PurePath) -> State | None:
+def read_first(path: PurePath) -> JsonObject | None:
     """Return the first record of a log; None if there is none, or the log cannot be read."""
     try:
         with backend(path).open(path.parent, path.name) as file:
@@ -249,7 +249,7 @@ def read_first(path: PurePath) -> State | None:
     return record if _is_record(record) else None
 
 
-def read_log(path: PurePath) -> list[State]:
+def read_log(path: PurePath) -> list[JsonObject]:
     """Return the records of a log, skipping invalid lines, such as one truncated when the writer died."""
     try:
         with backend(path).open(path.parent, path.name) as file:
@@ -427,11 +427,11 @@ def _run_of(path: Path, now: float) -> RunStatus | None:
     return _followed(run, records, now)
 
 
-def _is_alive(first: State, touched: float, now: float) -> bool:
+def _is_alive(first: JsonObject, touched: float, now: float) -> bool:
     return not is_gone(first["host"], first["pid"]) and now - touched < SILENT_SECONDS
 
 
-def _followed(run: RunStatus, records: Iterable[State], now: float) -> RunStatus:
+def _followed(run: RunStatus, records: Iterable[JsonObject], now: float) -> RunStatus:
     """Return `run` updated with all records of its log."""
     begun, steps = run.started, []
     tasks = retries = 0

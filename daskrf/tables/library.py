@@ -7,9 +7,9 @@ import functools
 import itertools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,39 @@ class Layout(Table):
         return _plain(dataclasses.asdict(self))
 
 
+class LayoutState(TypedDict):
+    """The fields of a `Layout` in a plan."""
+
+    kind: str
+    compression: str
+    delimiter: str
+    exact: bool
+    header: int
+    names: list[str] | None
+    n_columns: int
+    smiles: int
+    id: int | None
+    extra: list[tuple[str, int]]
+
+
+class SourceState(TypedDict):
+    """The fields of a `Source` in a `LibraryState`."""
+
+    path: str
+    bytes: int
+    sha256: str
+    rows: int
+    layout: LayoutState
+
+
+class LibraryState(TypedDict):
+    """What `Library.state` returns; a partition is its rows [start, stop) and its segments."""
+
+    sources: list[SourceState]
+    rows_per_partition: int
+    partitions: list[tuple[int, int, list[list[int]]]]
+
+
 @dataclasses.dataclass(frozen=True)
 class Source:
     """One input file: absolute path, size in bytes, digest, rows (data lines), and layout."""
@@ -117,18 +150,17 @@ class Library:
         """Keys of the extra columns."""
         return tuple(key for key, _ in self.sources[0].layout.extra)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> LibraryState:
         """Return everything as a dict for JSON."""
-        return _plain(
-            {
-                "sources": list(map(dataclasses.asdict, self.sources)),
-                "rows_per_partition": self.rows_per_partition,
-                "partitions": list(map(dataclasses.astuple, self.partitions)),
-            }
-        )
+        state = {
+            "sources": list(map(dataclasses.asdict, self.sources)),
+            "rows_per_partition": self.rows_per_partition,
+            "partitions": list(map(dataclasses.astuple, self.partitions)),
+        }
+        return cast(LibraryState, _plain(state))
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Library:
+    def from_state(cls, state: LibraryState) -> Library:
         """Return the library described by a dict from :meth:`state`.
 
         Examples
@@ -155,11 +187,12 @@ def is_spooled(spool: PurePath, source: Source) -> bool:
     return not source.layout.compression or Spool(spool, source.sha256).holds(source.rows)
 
 
-def _source(state: dict[str, Any]) -> Source:
-    layout = state["layout"]
+def _source(state: SourceState) -> Source:
+    layout, make = state["layout"], cast(Callable[..., Layout], Layout)
     names = None if layout["names"] is None else tuple(layout["names"])
     extra = tuple((str(key), int(position)) for key, position in layout["extra"])
-    return Source(**{**state, "layout": Layout(**{**layout, "names": names, "extra": extra})})
+    settings = make(**{**layout, "names": names, "extra": extra})
+    return Source(state["path"], state["bytes"], state["sha256"], state["rows"], settings)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ Source: Hussain & Rea 2010 (J. Chem. Inf. Model. 50), whose fragments by single 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,8 @@ import numpy.typing as npt
 from daskrf.engine import Molecules, Rows, Sides
 from daskrf.engine.cpu.jit import jit
 
-Array = npt.NDArray[Any]
+Array = npt.NDArray[np.generic]
+Keys = npt.NDArray[np.uint64]
 
 _NUMBER, _HYDROGENS, _CHARGE, _RING, _AROMATIC, _DEGREE = 0, 1, 2, 3, 4, 5
 _SINGLE = 1
@@ -281,7 +282,7 @@ def _ends(graph: _Graph, blocks: Array, passable: Array, members: Array, depth: 
 
 
 @jit
-def _positions(molecules: Molecules, types: Array, sides: Sides, blocks: Array, keys: Array) -> Array:
+def _positions(molecules: Molecules, types: Array, sides: Sides, blocks: Array, keys: Keys) -> Keys:
     """Return row and hash of each atom as seen from the bond to a block."""
     n_keys = 0
     for row in range(molecules.stops.size - 1):
@@ -326,7 +327,7 @@ def side_counts(molecules: Molecules, sides: Sides, *, size: int, blocks: Array 
     return _rows(keys, molecules.stops.size - 1, size)
 
 
-def _atom_types(molecules: Molecules) -> Array:
+def _atom_types(molecules: Molecules) -> Keys:
     """Return the hash of what is known of each atom by itself."""
     n_atoms = int(molecules.stops[-1])
     types = np.empty(n_atoms, np.uint64)
@@ -335,7 +336,7 @@ def _atom_types(molecules: Molecules) -> Array:
     return types
 
 
-def _rows(keys: Array, n_rows: int, size: int) -> Rows:
+def _rows(keys: Keys, n_rows: int, size: int) -> Rows:
     """Return counts by row of keys of a row and an identifier."""
     row, column = keys >> np.uint64(32), keys & np.uint64(0xFFFFFFFF)
     if size:

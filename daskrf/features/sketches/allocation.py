@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,15 @@ MOST_DEGREES = 64
 """Largest degree that is tried."""
 
 Array = npt.NDArray[np.float64]
+
+
+class AllocationState(TypedDict):
+    """What `Allocation.state` returns."""
+
+    n_explicit: int
+    sizes: list[int]
+    error: float
+    bias: float
 
 
 @dataclass(frozen=True)
@@ -38,14 +47,19 @@ class Allocation:
         """p."""
         return len(self.sizes)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> AllocationState:
         """Return the fields, JSON-able."""
-        return {**asdict(self), "sizes": list(self.sizes)}
+        return {
+            "n_explicit": self.n_explicit,
+            "sizes": list(self.sizes),
+            "error": self.error,
+            "bias": self.bias,
+        }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Allocation:
+    def from_state(cls, state: AllocationState) -> Allocation:
         """Rebuild from `state`."""
-        return cls(**{**state, "sizes": tuple(state["sizes"])})
+        return cls(state["n_explicit"], tuple(state["sizes"]), state["error"], state["bias"])
 
 
 class SeriesErrors:

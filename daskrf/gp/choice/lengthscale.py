@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,9 @@ from scipy.optimize import minimize_scalar
 
 from daskrf import kernels, seeds
 from daskrf.arrays import Matrix
-from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.featuremap import parameters_in, undecided
+from daskrf.features.featuremap import MapState, undecided
 from daskrf.gp.processes.processes import ProcessOptions, gp_for
 from daskrf.gp.processes.trials import Choice, Row, labels_by_target
 from daskrf.gp.sums.chunks import check_rows
@@ -26,6 +26,15 @@ _PAIRS = 1000
 _LENGTH = 1.4  # times the median distance: the length scale if there are too few labels
 _ANY = 25.0
 _CLOSE = 0.3  # tolerance of the logarithm: the evidence is flat about its maximum
+
+
+class LengthScaleState(TypedDict):
+    """What `LengthScaleSearch.state` returns."""
+
+    length_scale: float
+    length_scales: Sequence[float]
+    log_evidences: Sequence[float]
+    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -62,17 +71,21 @@ class LengthScaleSearch(Choice):
     def _too_few(self) -> str:
         return f"too few labels to find a length scale: took {self.length_scale:g}, which is usual"
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> LengthScaleState:
         """Return a JSON-able description; it does not hold the map."""
-        return {name: value for name, value in vars(self).items() if name != "feature_map"}
+        return {
+            "length_scale": self.length_scale,
+            "length_scales": self.length_scales,
+            "log_evidences": self.log_evidences,
+            "n_rows": self.n_rows,
+        }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object], feature_map: FeatureMap) -> LengthScaleSearch:
+    def from_state(cls, state: LengthScaleState, feature_map: FeatureMap) -> LengthScaleSearch:
         """Rebuild a search from its `state` and the map, which may be of another size."""
-        entries: State = state
-        length = float(entries["length_scale"])
-        lengths, evidences = tuple(entries["length_scales"]), tuple(entries["log_evidences"])
-        return cls(with_length_scale(feature_map, length), length, lengths, evidences, entries["n_rows"])
+        length = float(state["length_scale"])
+        lengths, evidences = tuple(state["length_scales"]), tuple(state["log_evidences"])
+        return cls(with_length_scale(feature_map, length), length, lengths, evidences, state["n_rows"])
 
 
 def with_length_scale(feature_map: FeatureMap, length_scale: float) -> FeatureMap:
@@ -91,10 +104,10 @@ def with_length_scale(feature_map: FeatureMap, length_scale: float) -> FeatureMa
     >>> with_length_scale(FastfoodFeatures(Matern("auto", nu=2.5), 64), 3.0).kernel
     Matern(length_scale=3.0, nu=2.5)
     """
-    state = {**feature_map.state(), "fitted": {}}
+    state: MapState = {**feature_map.state(), "fitted": {}}
     if undecided(feature_map):
         return from_state(decided(state, length_scale))
-    parameters = parameters_in(state)
+    parameters = state["parameters"]
     if "length_scale" in parameters:
         parameters["length_scale"] = float(length_scale)
         return from_state(state)
@@ -102,7 +115,7 @@ def with_length_scale(feature_map: FeatureMap, length_scale: float) -> FeatureMa
     if not isinstance(kernel, dict) or "length_scale" not in kernel["parameters"]:
         raise InputError(f"{type(feature_map).__name__} has no kernel with a length scale.")
     settings = kernel["parameters"] | {"length_scale": float(length_scale)}
-    parameters["kernel"] = kernels.from_state({**kernel, "parameters": settings}).state()
+    parameters["kernel"] = kernels.from_state({"kernel": kernel["kernel"], "parameters": settings}).state()
     return from_state(state)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf import seeds
 from daskrf.arrays import Matrix
-from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.featuremap import check_count, feature_bytes, resized, undecided
+from daskrf.features.featuremap import MapState, check_count, feature_bytes, resized, undecided
 from daskrf.features.gaussianmaclaurin import GaussianMaclaurinFeatures
 from daskrf.features.minmax import TanimotoMinMaxFeatures
 from daskrf.features.nystrom import NystromFeatures
@@ -84,6 +83,23 @@ class AutoMap:
         return {"map": "auto", **vars(self)}
 
 
+class MapTrialState(TypedDict):
+    """A trial in a `MapChoiceState`."""
+
+    map: MapState
+    log_probability: float
+    r2: float
+
+
+class MapChoiceState(TypedDict):
+    """What `MapChoice.state` returns."""
+
+    map: MapState
+    trials: list[MapTrialState]
+    n_rows: int
+    n_left_out: int
+
+
 @dataclass(frozen=True)
 class MapTrial:
     """How well a map predicts labels that were left out.
@@ -143,24 +159,25 @@ class MapChoice(ChoiceByLabelsLeftOut):
     def _is_taken(self, trial: MapTrial) -> bool:
         return trial.feature_map.state() == self.feature_map.state()
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> MapChoiceState:
         """Return a JSON-able description."""
-        trials = [
-            {"map": each.feature_map.state(), "log_probability": each.log_probability, "r2": each.r2}
-            for each in self.trials
-        ]
-        numbers = {"n_rows": self.n_rows, "n_left_out": self.n_left_out}
-        return {"map": self.feature_map.state(), "trials": trials, **numbers}
+        return {
+            "map": self.feature_map.state(),
+            "trials": [
+                {"map": each.feature_map.state(), "log_probability": each.log_probability, "r2": each.r2}
+                for each in self.trials
+            ],
+            "n_rows": self.n_rows,
+            "n_left_out": self.n_left_out,
+        }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> MapChoice:
+    def from_state(cls, state: MapChoiceState) -> MapChoice:
         """Rebuild a choice from its `state`."""
-        entries: State = state
         trials = tuple(
-            MapTrial(from_state(each["map"]), each["log_probability"], each["r2"])
-            for each in entries["trials"]
+            MapTrial(from_state(each["map"]), each["log_probability"], each["r2"]) for each in state["trials"]
         )
-        return cls(from_state(entries["map"]), trials, entries["n_rows"], entries["n_left_out"])
+        return cls(from_state(state["map"]), trials, state["n_rows"], state["n_left_out"])
 
 
 def choose_map(

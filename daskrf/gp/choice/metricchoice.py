@@ -8,9 +8,9 @@ call this a recursive feature machine.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,12 @@ import scipy.sparse as sp
 from daskrf import seeds
 from daskrf.arrays import Matrix, as_csr, check_finite
 from daskrf.blas import blas_threads_for
-from daskrf.documents import State
 from daskrf.errors import InputError
 from daskrf.features import FeatureMap, from_state
-from daskrf.features.featuremap import parameters_in
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut, first_of_the_best, labels_by_target
 from daskrf.gp.solve.solvers import TridiagonalForm
-from daskrf.kernels.kernel import AUTO
+from daskrf.kernels.kernel import AUTO, KernelState
+from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.metric import Metric, MetricGaussian, known_columns
 
 Double = npt.NDArray[np.float64]
@@ -56,6 +55,17 @@ class MetricTrial(NamedTuple):
     def name(self) -> str:
         """The rounds in words."""
         return f"learned in {_rounds(self.rounds)}" if self.rounds else "usual distances"
+
+
+class MetricChoiceState(TypedDict):
+    """What `MetricChoice.state` returns."""
+
+    kernel: KernelState
+    rounds: int
+    trials: list[MetricTrial]
+    n_rows: int
+    n_left_out: int
+    noise: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -105,19 +115,25 @@ class MetricChoice(ChoiceByLabelsLeftOut):
             return None
         return [share * float(np.var(y)) for share, y in zip(self.noise, labels, strict=True)]
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> MetricChoiceState:
         """Return a JSON-able description."""
-        trials = [list(trial) for trial in self.trials]
-        return {**vars(self), "kernel": self.kernel.state(), "trials": trials}
+        return {
+            "kernel": self.kernel.state(),
+            "rounds": self.rounds,
+            "trials": list(self.trials),
+            "n_rows": self.n_rows,
+            "n_left_out": self.n_left_out,
+            "noise": self.noise,
+        }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> MetricChoice:
+    def from_state(cls, state: MetricChoiceState) -> MetricChoice:
         """Rebuild a choice from its `state`."""
-        entries: State = state
-        kernel = MetricGaussian(**entries["kernel"]["parameters"])
-        trials = tuple(MetricTrial(*trial) for trial in entries["trials"])
-        values = {**entries, "kernel": kernel, "trials": trials, "noise": tuple(entries["noise"])}
-        return cls(**{field.name: values[field.name] for field in fields(cls)})
+        kernel = kernel_from_state(state["kernel"])
+        assert isinstance(kernel, MetricGaussian)
+        trials = tuple(MetricTrial(*trial) for trial in state["trials"])
+        counts = state["n_rows"], state["n_left_out"]
+        return cls(kernel, state["rounds"], trials, *counts, tuple(state["noise"]))
 
 
 def learns_metric(value: object) -> bool:
@@ -136,7 +152,7 @@ def learns_metric(value: object) -> bool:
 def with_kernel(feature_map: FeatureMap, kernel: MetricGaussian) -> FeatureMap:
     """Return an unfitted copy of a map with another kernel."""
     state = feature_map.state()
-    parameters = {**parameters_in(state), "kernel": kernel.state()}
+    parameters = {**state["parameters"], "kernel": kernel.state()}
     return from_state({**state, "parameters": parameters, "fitted": {}})
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, Self, TypedDict, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from daskrf import seeds
 from daskrf.arrays import (
     Matrix,
     MatrixLike,
-    NamedArrays,
     as_csr,
     check_rows_to_fit,
     check_width_of,
@@ -23,11 +22,11 @@ from daskrf.arrays import (
     refuse_negative,
     shape_of,
 )
-from daskrf.documents import State
+from daskrf.documents import OfClass
 from daskrf.errors import InputError
-from daskrf.gp.processes.exact import ExactGP
+from daskrf.gp.processes.exact import ExactGP, ExactState
 from daskrf.gp.processes.jointevidence import FixedParameters, JointEvidence, JointParameters
-from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.kerneltrials import KernelChoice, KernelChoiceState
 from daskrf.gp.processes.process import check_version, seen_no
 from daskrf.gp.processes.regressor import Regressor, RowFunction, mean_and_std
 from daskrf.gp.sums.chunks import check_rows
@@ -48,8 +47,35 @@ FEWEST_ALONE = 20
 
 _STATE_VERSION = 1
 _OPTIONS = ("solver", "n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "random_state")
-_FIXED = ("correlation", "mean", "signal_variance", "noise_variance")
-_PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
+
+
+Fixed = float | list[float] | list[list[float]] | None
+"""A hyperparameter that the user fixed, as JSON holds it, or None."""
+
+
+class FixedOfTargets(TypedDict):
+    """The hyperparameters that the user fixed, None for those that were optimized."""
+
+    correlation: Fixed
+    mean: Fixed
+    signal_variance: Fixed
+    noise_variance: Fixed
+
+
+class CoregionalizedState(OfClass):
+    """What `CoregionalizedGP.state` returns."""
+
+    version: int
+    mean: list[float]
+    signal_variance: list[float]
+    noise_variance: list[float]
+    at_bound: list[bool]
+    correlation: list[list[float]]
+    fixed: FixedOfTargets
+    solver: Literal["auto", "cholesky", "cg"]
+    n_columns: int
+    kernel_choices: list[KernelChoiceState | None]
+    joint: ExactState
 
 
 class CoregionalizedGP(Regressor):
@@ -456,15 +482,23 @@ class CoregionalizedGP(Regressor):
         """Return one posterior sample of one target; with the same seed, those of all targets correlate."""
         return self.of_target(target).draw(seed)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> CoregionalizedState:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         return {
             "class": type(self).__name__,
             "version": _STATE_VERSION,
-            **{name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET},
+            "mean": self.mean_.tolist(),
+            "signal_variance": self.signal_variance_.tolist(),
+            "noise_variance": self.noise_variance_.tolist(),
+            "at_bound": self.at_bound_.tolist(),
             "correlation": self.correlation_.tolist(),
-            "fixed": {name: _plain(getattr(self, name)) for name in _FIXED},
+            "fixed": {
+                "correlation": _plain(self.correlation),
+                "mean": _plain(self.mean),
+                "signal_variance": _plain(self.signal_variance),
+                "noise_variance": _plain(self.noise_variance),
+            },
             "solver": self.solver,
             "n_columns": self.n_features_in_,
             "kernel_choices": [None if each is None else each.state() for each in self.kernel_choices_],
@@ -485,10 +519,9 @@ class CoregionalizedGP(Regressor):
         InputError
             If the state has another version, or the rows are missing.
         """
-        entries: State = state
-        stored: NamedArrays = arrays
-        check_version(entries, _STATE_VERSION, stored, "weights", "rows/data")
-        joint = ExactGP.from_state(entries["joint"], stored)
+        check_version(state, _STATE_VERSION, arrays, "weights", "rows/data")
+        entries = cast(CoregionalizedState, state)
+        joint = ExactGP.from_state(entries["joint"], arrays)
         kernel = joint.kernel
         if not isinstance(kernel, Coregionalized) or kernel.n_targets != len(entries["mean"]):
             raise ValueError("its kernel is not one of its targets")
@@ -497,8 +530,9 @@ class CoregionalizedGP(Regressor):
         model.kernel_choices_ = tuple(
             None if each is None else KernelChoice.from_state(each) for each in entries["kernel_choices"]
         )
-        for name in _PER_TARGET:
-            setattr(model, name, np.array(entries[name.rstrip("_")]))
+        model.mean_, model.at_bound_ = np.array(entries["mean"]), np.array(entries["at_bound"])
+        model.signal_variance_ = np.array(entries["signal_variance"])
+        model.noise_variance_ = np.array(entries["noise_variance"])
         model.correlation_, model.joint_ = np.array(entries["correlation"]), joint
         model.n_features_in_ = int(entries["n_columns"])
         return model
@@ -732,9 +766,10 @@ def some_labels(
     return row, target
 
 
-def _plain(value: object) -> object:
+def _plain(value: npt.ArrayLike | None) -> Fixed:
     """Return a parameter for JSON."""
-    return None if value is None else np.asarray(value, dtype=np.float64).tolist()
+    plain: Fixed = None if value is None else np.asarray(value, dtype=np.float64).tolist()
+    return plain
 
 
 def _root(correlation: Array) -> Array:

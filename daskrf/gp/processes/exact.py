@@ -7,7 +7,7 @@ import dataclasses
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, NotRequired, Self, TypedDict, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -28,11 +28,11 @@ from daskrf.arrays import (
     row_slice,
 )
 from daskrf.blas import blas_threads_for
-from daskrf.documents import State
+from daskrf.documents import OfClass
 from daskrf.errors import InputError
 from daskrf.gp.processes.evidence import ONE_LABEL, check_positive, find_hyperparameters, log_likelihood
 from daskrf.gp.processes.iteratedlimits import PROBES, IteratedSites
-from daskrf.gp.processes.kerneltrials import KernelChoice
+from daskrf.gp.processes.kerneltrials import KernelChoice, KernelChoiceState
 from daskrf.gp.processes.limits import LimitFit, Sides, check_sides, fit_limits, gradient_with_limits
 from daskrf.gp.processes.pathwise import (
     KernelSum,
@@ -47,11 +47,11 @@ from daskrf.gp.processes.process import check_version, seen_no
 from daskrf.gp.processes.regressor import Regressor, mean_and_std
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
 from daskrf.gp.solve.solvers import KernelSolver, NotPositiveError, ShiftedCholesky
-from daskrf.gp.solve.variancemodel import VarianceModel
+from daskrf.gp.solve.variancemodel import VarianceModel, VarianceState
 from daskrf.gp.sums.chunks import check_n_samples, check_of, check_rows
 from daskrf.gp.sums.fixedpoint import check_targets
 from daskrf.kernels.coregionalized import Coregionalized
-from daskrf.kernels.kernel import Kernel
+from daskrf.kernels.kernel import Kernel, KernelState
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.kernels.tanimoto import TanimotoMinMax
 from daskrf.quantities import format_bytes
@@ -71,18 +71,64 @@ _FACTOR_LOCK = threading.Lock()
 _VECTORS = 16  # held per right-hand side by conjugate gradients: directions, residuals, samples, copies
 _USUAL_PRODUCTS = 60  # products with K in a fit with a hyperparameter search
 _STATE_VERSION = 2
-_PER_TARGET = ("mean_", "signal_variance_", "noise_variance_", "at_bound_")
-_OPTIONS = (
-    *("n_draws", "n_features", "n_landmarks", "tolerance", "max_iterations", "cache_bytes"),
-    *("n_subset", "random_state"),
-)
-_OF_POSTERIOR = ("scale", "at_bound", "residual", "n_iterations")  # attributes with conjugate gradients
 
 Array = npt.NDArray[np.float64]
 FixedValues = tuple[float | None, float | None, float | None]
 
 
 _KERNEL = TanimotoMinMax()  # frozen, so that all processes may share it
+
+
+class ExactOptions(TypedDict):
+    """The parameters of an `ExactGP` in an `ExactState`, but for the kernel and fixed hyperparameters."""
+
+    n_draws: int
+    n_features: int
+    n_landmarks: int | None
+    tolerance: float
+    max_iterations: int
+    cache_bytes: int
+    n_subset: int | None
+    random_state: int
+    solver: Literal["auto", "cholesky", "cg"]
+
+
+class FixedState(TypedDict):
+    """The hyperparameters that the user fixed, None for those that were optimized."""
+
+    mean: float | None
+    signal_variance: float | None
+    noise_variance: float | None
+
+
+class PathwiseState(TypedDict, total=False):
+    """The fit by conjugate gradients in an `ExactState`; empty for a factorization."""
+
+    scale: float
+    at_bound: bool
+    residual: float
+    n_iterations: int
+
+
+class ExactState(OfClass):
+    """What `ExactGP.state` returns."""
+
+    version: int
+    kernel: KernelState
+    shape: list[int]
+    options: ExactOptions
+    given: FixedState
+    mean: list[float]
+    signal_variance: list[float]
+    noise_variance: list[float]
+    at_bound: list[bool] | bool
+    jitter: float | None
+    log_marginal_likelihood: float | None
+    scale: NotRequired[float]
+    residual: NotRequired[float]
+    n_iterations: NotRequired[int]
+    variances: VarianceState | None
+    kernel_choice: KernelChoiceState | None
 
 
 class ExactGP(Regressor):
@@ -910,23 +956,46 @@ class ExactGP(Regressor):
         value, gradient = log_likelihood(self._solver, m, a, s, gradient=eval_gradient)
         return (value, gradient) if eval_gradient else value
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> ExactState:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
-        fixed = {name: self._fixed_value(name) for name in ("mean", "signal_variance", "noise_variance")}
-        fitted = {name.rstrip("_"): getattr(self, name).tolist() for name in _PER_TARGET}
         posterior = self._pathwise if self.solver_ == "cg" else None
+        of_posterior: PathwiseState = {}
+        if posterior is not None:
+            of_posterior = {
+                "scale": posterior.scale,
+                "at_bound": posterior.at_bound,
+                "residual": posterior.residual,
+                "n_iterations": posterior.n_iterations,
+            }
         return {
             "class": type(self).__name__,
             "version": _STATE_VERSION,
             "kernel": self.kernel.state(),
             "shape": list(self.X_train_.shape),
-            "options": {name: getattr(self, name) for name in _OPTIONS} | {"solver": self.solver_},
-            "given": fixed,
-            **fitted,
+            "options": {
+                "n_draws": self.n_draws,
+                "n_features": self.n_features,
+                "n_landmarks": self.n_landmarks,
+                "tolerance": self.tolerance,
+                "max_iterations": self.max_iterations,
+                "cache_bytes": self.cache_bytes,
+                "n_subset": self.n_subset,
+                "random_state": self.random_state,
+                "solver": self.solver_,
+            },
+            "given": {
+                "mean": self._fixed_value("mean"),
+                "signal_variance": self._fixed_value("signal_variance"),
+                "noise_variance": self._fixed_value("noise_variance"),
+            },
+            "mean": self.mean_.tolist(),
+            "signal_variance": self.signal_variance_.tolist(),
+            "noise_variance": self.noise_variance_.tolist(),
+            "at_bound": self.at_bound_.tolist(),
             "jitter": getattr(self, "jitter_", None),
             "log_marginal_likelihood": getattr(self, "log_marginal_likelihood_value_", None),
-            **({name: getattr(posterior, name) for name in _OF_POSTERIOR} if posterior else {}),
+            **of_posterior,
             "variances": posterior.variances.state() if posterior else None,
             "kernel_choice": self.kernel_choice_.state() if self.kernel_choice_ else None,
         }
@@ -961,11 +1030,9 @@ class ExactGP(Regressor):
         InputError
             If the state has another version, or the rows are missing.
         """
-        entries: State = state
-        stored: NamedArrays = arrays
-        check_version(entries, _STATE_VERSION, stored, "weights", "rows/data")
-        kernel, options = kernel_from_state(entries["kernel"]), dict(entries["options"])
-        model = cls(kernel, **entries["given"], **options)
+        check_version(state, _STATE_VERSION, arrays, "weights", "rows/data")
+        entries, stored = cast(ExactState, state), cast(NamedArrays, arrays)
+        model = cls(kernel_from_state(entries["kernel"]), **entries["given"], **entries["options"])
         X = sp.csr_matrix(
             tuple(stored[f"rows/{name}"] for name in ("data", "indices", "indptr")),
             shape=tuple(entries["shape"]),
@@ -973,11 +1040,13 @@ class ExactGP(Regressor):
         X.check_format(full_check=True)  # malformed rows would crash compiled code
         if not X.has_canonical_format:
             raise ValueError("the columns of its rows are not in order")
-        model.X_train_, model.n_features_in_, model.solver_ = X, X.shape[1], model.solver
+        model.X_train_, model.n_features_in_ = X, X.shape[1]
+        model.solver_ = "cg" if model.solver == "cg" else "cholesky"
         if entries["kernel_choice"]:
             model.kernel_choice_ = KernelChoice.from_state(entries["kernel_choice"])
-        for name in _PER_TARGET:
-            setattr(model, name, np.array(entries[name.rstrip("_")]))
+        model.mean_, model.at_bound_ = np.array(entries["mean"]), np.array(entries["at_bound"])
+        model.signal_variance_ = np.array(entries["signal_variance"])
+        model.noise_variance_ = np.array(entries["noise_variance"])
         if "side" in stored:
             model.side_, model.stand_ins_ = stored["side"], stored["stand_ins"]
             model.excess_ = stored["excess"]
@@ -985,18 +1054,19 @@ class ExactGP(Regressor):
             model._restore_pathwise(entries, stored)
             return model
         model.alpha_, model.y_train_ = stored["weights"][:, 0], stored["labelled"]
-        model.log_marginal_likelihood_value_ = entries["log_marginal_likelihood"]
-        model.jitter_ = entries["jitter"]
+        model.log_marginal_likelihood_value_ = cast(float, entries["log_marginal_likelihood"])
+        model.jitter_ = cast(float, entries["jitter"])
         model._factor = model._solver = None
         return model
 
-    def _restore_pathwise(self, state: State, arrays: NamedArrays) -> None:
+    def _restore_pathwise(self, state: ExactState, arrays: NamedArrays) -> None:
         alpha, rest, prior = arrays["weights"], {}, None
         if "statistics/draws" in arrays:
             rest = {name: arrays[f"statistics/{name}"] for name in ("draws", "ones", "labelled")}
             alpha = np.column_stack([alpha, rest["draws"]])
             prior = prior_of_fit(self.kernel, self.X_train_, self.n_draws, self.n_features, self.random_state)
             self.y_train_ = rest["labelled"]
+        assert state["variances"] is not None
         values = (float(getattr(self, name)[0]) for name in ("mean_", "signal_variance_", "noise_variance_"))
         self._pathwise = PathwisePosterior(
             matrix=KernelMatrix(self.kernel, self.X_train_),
@@ -1009,7 +1079,10 @@ class ExactGP(Regressor):
             landmark_weights=arrays["landmark_weights"],
             random_state=self.random_state,
             sites=None if self.side_ is None else IteratedSites(self.stand_ins_, self.excess_),
-            **{name: state[name] for name in _OF_POSTERIOR},
+            scale=state["scale"],
+            at_bound=bool(state["at_bound"]),
+            residual=state["residual"],
+            n_iterations=state["n_iterations"],
         )
         self._take(self._pathwise)
 
@@ -1097,7 +1170,7 @@ class ExactGP(Regressor):
             check_positive(name, number)
         return number
 
-    def solver_for(self, n_rows: int, *, limits: bool = False) -> str:
+    def solver_for(self, n_rows: int, *, limits: bool = False) -> Literal["cholesky", "cg"]:
         """Return the solver for `n_rows` rows: "cholesky" or "cg"; `limits` is whether some are limits."""
         if self.solver not in ("auto", "cholesky", "cg"):
             raise InputError(f"solver must be 'auto', 'cholesky' or 'cg', not {self.solver!r}.")

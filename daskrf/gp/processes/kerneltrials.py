@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NotRequired, TypedDict
 
-from daskrf.documents import State
 from daskrf.gp.processes.trials import ChoiceByLabelsLeftOut
-from daskrf.kernels.kernel import Kernel, from_state
+from daskrf.kernels.kernel import Kernel, KernelState, from_state
 from daskrf.quantities import POSITIONS, SUBSTITUENTS
+
+
+class TrialState(TypedDict):
+    """A trial in a `KernelChoiceState`; without its kernel if that is the chosen one: a metric is long."""
+
+    kernel: KernelState | None
+    name: str
+    log_probability: float
+    r2: float
+
+
+class KernelChoiceState(TypedDict):
+    """What `KernelChoice.state` returns, without what does not apply."""
+
+    kernel: KernelState
+    trials: list[TrialState]
+    n_rows: int
+    n_left_out: int
+    asked: NotRequired[KernelState]
+    n_learned: NotRequired[int]
+    variances: NotRequired[dict[str, float]]
+    evidence: NotRequired[list[tuple[int, float]]]
+    weighs_descriptors: NotRequired[bool]
+    first: NotRequired[int]
+    weightless: NotRequired[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -133,47 +157,59 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             notes.append(f"Log evidence of labels and limits together: {values}.")
         return [learned] * bool(self.n_learned) + notes + self._doubts()
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> KernelChoiceState:
         """Return a JSON-able description."""
-        trials = [
-            {**vars(trial), "kernel": None if trial.kernel == self.kernel else trial.kernel.state()}
-            for trial in self.trials  # a metric is long
-        ]
-        return {
+        state: KernelChoiceState = {
             "kernel": self.kernel.state(),
-            "trials": trials,
+            "trials": [self._state_of(trial) for trial in self.trials],
             "n_rows": self.n_rows,
             "n_left_out": self.n_left_out,
-            **({} if self.asked is None else {"asked": self.asked.state()}),
-            **({"n_learned": self.n_learned, "variances": self.variances} if self.n_learned else {}),
-            **({"evidence": sorted(self.evidence.items())} if self.evidence else {}),
-            **({"weighs_descriptors": True} if self.weighs_descriptors else {}),
-            **({"first": self.first} if self.first else {}),
-            **({"weightless": self.weightless} if self.weightless else {}),
+        }
+        if self.asked is not None:
+            state["asked"] = self.asked.state()
+        if self.n_learned:
+            state["n_learned"], state["variances"] = self.n_learned, self.variances
+        if self.evidence:
+            state["evidence"] = sorted(self.evidence.items())
+        if self.weighs_descriptors:
+            state["weighs_descriptors"] = True
+        if self.first:
+            state["first"] = self.first
+        if self.weightless:
+            state["weightless"] = self.weightless
+        return state
+
+    def _state_of(self, trial: Trial) -> TrialState:
+        return {
+            "kernel": None if trial.kernel == self.kernel else trial.kernel.state(),
+            "name": trial.name,
+            "log_probability": trial.log_probability,
+            "r2": trial.r2,
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> KernelChoice:
+    def from_state(cls, state: KernelChoiceState) -> KernelChoice:
         """Rebuild a choice from its `state`."""
-        entries: State = state
-        names = ("name", "log_probability", "r2")
-        kernel = from_state(entries["kernel"])
+        kernel = from_state(state["kernel"])
         trials = tuple(
-            Trial(from_state(trial["kernel"]) if trial["kernel"] else kernel, **{n: trial[n] for n in names})
-            for trial in entries["trials"]
+            Trial(
+                from_state(each["kernel"]) if each["kernel"] else kernel,
+                each["name"],
+                each["log_probability"],
+                each["r2"],
+            )
+            for each in state["trials"]
         )
-        requested = from_state(entries["asked"]) if "asked" in entries else None
-        learned = entries.get("n_learned", 0), entries.get("variances", {})
-        evidence = {int(place): float(value) for place, value in entries.get("evidence", ())}
         return cls(
             kernel,
             trials,
-            entries["n_rows"],
-            entries["n_left_out"],
-            requested,
-            *learned,
-            evidence=evidence,
-            weighs_descriptors=bool(entries.get("weighs_descriptors")),
-            first=int(entries.get("first", 0)),
-            weightless=tuple(entries.get("weightless", ())),
+            state["n_rows"],
+            state["n_left_out"],
+            from_state(state["asked"]) if "asked" in state else None,
+            state.get("n_learned", 0),
+            state.get("variances", {}),
+            evidence={int(place): float(value) for place, value in state.get("evidence", ())},
+            weighs_descriptors=bool(state.get("weighs_descriptors")),
+            first=int(state.get("first", 0)),
+            weightless=tuple(state.get("weightless", ())),
         )

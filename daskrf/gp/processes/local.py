@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, Self
+from typing import Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from daskrf.features.featuremap import FeatureMap
 from daskrf.features.localgaussian import nearest_blocks, refuse_half
 from daskrf.gp.processes.evidence import Hyperparameters, solved_weights
 from daskrf.gp.processes.posterior import Factor, PosteriorFactor, standard_normal
-from daskrf.gp.processes.process import FeatureSpaceGP
+from daskrf.gp.processes.process import FeatureSpaceGP, FeatureSpaceState
 from daskrf.gp.solve.solvers import CholeskySolver, EigenSolver
 from daskrf.gp.sums.chunks import FeatureBlock, feature_blocks
 from daskrf.gp.sums.sums import StackedStatistics, Statistics
@@ -24,6 +24,13 @@ _COPIED_ENTRIES = 1 << 22  # features copied at a time
 _LITTLE_NOISE = 0.01  # of the signal variance
 
 Array = npt.NDArray[np.float64]
+
+
+class LocalState(FeatureSpaceState):
+    """What `LocalGaussianGP.state` returns."""
+
+    rows: Literal["all", "nearest"]
+    residual: bool
 
 
 class LocalGaussianGP(FeatureSpaceGP):
@@ -145,8 +152,9 @@ class LocalGaussianGP(FeatureSpaceGP):
         drawn.local_map_ = self.local_map_
         return drawn
 
-    def state(self) -> dict[str, object]:
-        return {**super().state(), "rows": self.rows_, "feature_map": self.local_map_.state()}
+    def state(self) -> LocalState:
+        state = cast(LocalState, super().state())
+        return {**state, "rows": self.rows_, "feature_map": self.local_map_.state()}
 
     @classmethod
     def from_state(cls, state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]) -> Self:

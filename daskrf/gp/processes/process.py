@@ -8,7 +8,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, Literal, Self, overload
+from typing import ClassVar, Literal, Self, TypedDict, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +24,11 @@ from daskrf.arrays import (
     check_width_of,
     learn_columns,
 )
-from daskrf.documents import State
+from daskrf.documents import OfClass
 from daskrf.engine import engine
 from daskrf.errors import CalibrationWarning, InputError
 from daskrf.estimators import clone
-from daskrf.features.featuremap import FeatureMap, check_feature_map, from_state, map_key
+from daskrf.features.featuremap import FeatureMap, MapState, check_feature_map, from_state, map_key
 from daskrf.features.foldedfeatures import FoldedFeatures
 from daskrf.features.nystrom import NystromFeatures
 from daskrf.gp.processes.evidence import (
@@ -92,6 +92,34 @@ _ROUNDED = 1e-5  # of 1 - k h in single precision: below, it has no digits
 _FACTOR_LOCK = threading.Lock()
 
 Array = npt.NDArray[np.float64]
+
+
+class FixedValues(TypedDict):
+    """The hyperparameters that the user fixed, one or one for each target; None for those optimized."""
+
+    mean: float | list[float] | None
+    signal_variance: float | list[float] | None
+    noise_variance: float | list[float] | None
+
+
+class FeatureSpaceState(OfClass):
+    """What `FeatureSpaceGP.state` returns; further kinds of model add what they need."""
+
+    version: int
+    n: int
+    one_bit: bool
+    method: Literal["auto", "eigh", "cholesky"]
+    n_components: int
+    given: FixedValues
+    feature_map: MapState | None
+    jitter: float
+    mean_left: float
+    mean: list[float]
+    signal_variance: list[float]
+    noise_variance: list[float]
+    log_marginal_likelihoods: list[float]
+    at_bound: list[bool]
+    left_out: list[float]
 
 
 class FeatureSpaceGP(Regressor):
@@ -797,7 +825,7 @@ class FeatureSpaceGP(Regressor):
         """
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, 0.0)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> FeatureSpaceState:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
         self._check_fitted()
         if not hasattr(self, "noise_variance_"):
@@ -805,7 +833,7 @@ class FeatureSpaceGP(Regressor):
                 "a posterior sample cannot be stored: store the model, and sample again with the same seed."
             )
         fixed = {name: getattr(self, name) for name in ("mean", "signal_variance", "noise_variance")}
-        return {
+        state = {
             "class": type(self).__name__,
             "version": STATE_VERSION,
             "n": self.n_rows_,
@@ -817,6 +845,7 @@ class FeatureSpaceGP(Regressor):
             **{name.rstrip("_"): getattr(self, name) for name in self._numbers},
             **{name.rstrip("_"): getattr(self, name).tolist() for name in self._per_target},
         }
+        return cast(FeatureSpaceState, state)
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
         """Return the weights and the statistics, which standard deviations, samples and partial_fit need."""
@@ -837,17 +866,17 @@ class FeatureSpaceGP(Regressor):
         InputError
             If the state has another version, or the weights are missing.
         """
-        entries: State = state
+        check_version(state, STATE_VERSION, arrays, "weights")
+        entries, make = cast(FeatureSpaceState, state), cast(Callable[..., Self], cls)
         stored: NamedArrays = arrays
-        check_version(entries, STATE_VERSION, stored, "weights")
-        model = cls(**{name: entries[name] for name in cls._options}, **entries["given"])
+        model = make(**{name: state[name] for name in cls._options}, **entries["given"])
         model._set_map(None if entries["feature_map"] is None else from_state(entries["feature_map"]))
         model.feature_map = model.feature_map_
         for name in cls._per_target:
             kind = bool if name == "at_bound_" else np.float64
-            setattr(model, name, np.array(entries[name.rstrip("_")], dtype=kind))
+            setattr(model, name, np.array(state[name.rstrip("_")], dtype=kind))
         for name in cls._numbers:
-            setattr(model, name, float(entries[name.rstrip("_")]))
+            setattr(model, name, float(cast(float, state[name.rstrip("_")])))
         model.n_rows_, model.one_bit_ = entries["n"], entries["one_bit"]
         model.weights_ = np.asarray(stored["weights"], dtype=np.float64)
         sums = {k.removeprefix("statistics/"): v for k, v in stored.items() if k.startswith("statistics/")}

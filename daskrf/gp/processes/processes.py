@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.arrays import NamedArrays
-from daskrf.documents import State
 from daskrf.errors import InputError, OptionError
 from daskrf.estimators import defaults_of
 from daskrf.features import default_map, known_maps
@@ -18,7 +16,7 @@ from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.local import LocalGaussianGP
 from daskrf.gp.processes.process import FeatureSpaceGP, RandomFeatureGP
-from daskrf.gp.processes.separate import SeparateGP
+from daskrf.gp.processes.separate import SeparateGP, SeparateState
 from daskrf.gp.processes.sparse import SparseGP
 from daskrf.gp.processes.weightedsum import Process
 from daskrf.quantities import either
@@ -105,14 +103,13 @@ def model_from_state(
     InputError
         If the class is unknown, the state has another version, or the weights are missing.
     """
-    entries: State = state
-    stored: NamedArrays = arrays
-    if entries.get("class") == SeparateGP.__name__:
-        parts = (model_from_state(*each) for each in SeparateGP.stored_parts(entries, stored))
-        return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], entries["targets"])
+    if state.get("class") == SeparateGP.__name__:
+        parts = (model_from_state(*each) for each in SeparateGP.stored_parts(state, arrays))
+        targets = cast(SeparateState, state)["targets"]
+        return SeparateGP([gp for gp in parts if not isinstance(gp, SeparateGP)], targets)
     exact: tuple[type[Process], ...] = ExactGP, CoregionalizedGP
     classes: dict[str, type[Process]] = {kind.__name__: kind for kind in (*PROCESSES.values(), *exact)}
-    name = entries.get("class")
+    name = state.get("class")
     if name not in classes:
         raise InputError(f"unknown model class {name!r}; known classes: {', '.join(sorted(classes))}.")
-    return classes[name].from_state(entries, stored)
+    return classes[name].from_state(state, arrays)

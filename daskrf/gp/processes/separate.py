@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, overload
+from typing import Literal, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.arrays import MatrixLike, NamedArrays
-from daskrf.documents import State
+from daskrf.documents import OfClass
 from daskrf.errors import InputError
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapState
 from daskrf.gp.processes.coregionalized import CoregionalizedGP
 from daskrf.gp.processes.process import PER_TARGET
 from daskrf.gp.processes.regressor import RowFunction
@@ -19,6 +19,14 @@ from daskrf.gp.processes.weightedsum import Process, SummedProcess, Target, Targ
 from daskrf.gp.sums.sums import Statistics
 
 Array = npt.NDArray[np.float64]
+
+
+class SeparateState(OfClass):
+    """What `SeparateGP.state` returns: the states of its parts share one map, which they do not hold."""
+
+    targets: Sequence[Sequence[int]]
+    parts: list[dict[str, object]]
+    feature_map: MapState | None
 
 
 class SeparateGP:
@@ -185,16 +193,14 @@ class SeparateGP:
         process, place = self.process_of(target)
         return process.draw(seed, place)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> SeparateState:
         """Return a JSON-able description of the fitted model; with `arrays` it rebuilds the model."""
-        parts = [process.state() for process in self.parts]
-        feature_map = parts[0].get("feature_map")
-        alone = [{**stored, "feature_map": None} for stored in parts]
+        parts: list[Mapping[str, object]] = [process.state() for process in self.parts]
         return {
             "class": type(self).__name__,
             "targets": self.targets,
-            "parts": alone,
-            "feature_map": feature_map,
+            "parts": [{**stored, "feature_map": None} for stored in parts],
+            "feature_map": cast(MapState | None, parts[0].get("feature_map")),
         }
 
     def arrays(self, *, statistics: bool = True) -> dict[str, npt.NDArray[np.generic]]:
@@ -214,8 +220,7 @@ class SeparateGP:
         state: Mapping[str, object], arrays: Mapping[str, npt.NDArray[np.generic]]
     ) -> Iterator[tuple[dict[str, object], dict[str, npt.NDArray[np.generic]]]]:
         """Yield the state and arrays of each process from those of the whole model."""
-        entries: State = state
-        stored: NamedArrays = arrays
+        entries, stored = cast(SeparateState, state), cast(NamedArrays, arrays)
         for number, (process_state, targets) in enumerate(
             zip(entries["parts"], entries["targets"], strict=True)
         ):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol, Self, runtime_checkable
+from typing import Literal, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError
-from daskrf.features.featuremap import FeatureMap
+from daskrf.features.featuremap import FeatureMap, MapState
 from daskrf.gp.processes.posterior import Factor, posterior_factor
 from daskrf.gp.processes.prior import PriorPrecision
-from daskrf.gp.processes.process import PER_TARGET, FeatureSpaceGP
+from daskrf.gp.processes.process import PER_TARGET, FeatureSpaceGP, FeatureSpaceState
 from daskrf.gp.solve.roundoff import CoarseSumsError
 from daskrf.gp.sums.statistics import Moments
 from daskrf.gp.sums.sums import Statistics
@@ -31,8 +31,17 @@ class LandmarkMap(Protocol):
     def prior_precision(self) -> Array:
         """Return the kernel among the landmarks."""
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> MapState:
         """Return what rebuilds the map."""
+
+
+class SparseState(FeatureSpaceState):
+    """What `SparseGP.state` returns."""
+
+    criterion: Literal["evidence", "bound"]
+    deficit: float
+    prior_jitter: float
+    bounds: list[float]
 
 
 class SparseGP(FeatureSpaceGP):
@@ -141,8 +150,8 @@ class SparseGP(FeatureSpaceGP):
         self._check_fitted()
         return self._likelihood(mean, signal_variance, noise_variance, eval_gradient, target, self.deficit_)
 
-    def state(self) -> dict[str, object]:
-        return {**super().state(), "feature_map": self.landmark_map_.state()}
+    def state(self) -> SparseState:
+        return {**cast(SparseState, super().state()), "feature_map": self.landmark_map_.state()}
 
     def __getstate__(self) -> dict[str, object]:
         return {**super().__getstate__(), "_prior": None}

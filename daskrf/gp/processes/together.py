@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.arrays import MatrixLike
-from daskrf.documents import State
 from daskrf.gp.processes.exact import ExactGP
-from daskrf.gp.solve.kernelmatrix import KernelMatrix, Products, Terms
+from daskrf.gp.solve.kernelmatrix import KernelMatrix, KernelMatrixState, Products, Terms
 
 Single = npt.NDArray[np.float32]
 Ask = Callable[[Terms], Single]
@@ -86,7 +85,7 @@ class _Shared(KernelMatrix):
         super().__init__(matrix.kernel, matrix.X, tile=matrix.tile, n_threads=matrix.n_threads)
         self._ask: Ask | None = ask
 
-    def __setstate__(self, state: State) -> None:
+    def __setstate__(self, state: KernelMatrixState) -> None:
         KernelMatrix.__init__(self, **state)
         self._ask = None
 

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,13 @@ Floats = npt.NDArray[np.floating]
 _TILE = 2048  # rows and columns: 16 MiB, which the allocator reuses
 _PREPARED = 72  # bytes per nonzero number in the tables of a kernel: measured 66
 _LEFT = 1024  # rows of other molecules that are processed at a time
+
+
+class KernelMatrixState(TypedDict):
+    """What a pickled `KernelMatrix` holds: no tiles."""
+
+    kernel: Kernel
+    X: Matrix
 
 
 class KernelMatrix:
@@ -97,10 +104,10 @@ class KernelMatrix:
         """Return the bytes of all tiles of the lower triangle."""
         return 2 * n_rows * (n_rows + _TILE)
 
-    def __getstate__(self) -> dict[str, object]:
+    def __getstate__(self) -> KernelMatrixState:
         return {"kernel": self.kernel, "X": self.X}
 
-    def __setstate__(self, state: dict[str, object]) -> None:
+    def __setstate__(self, state: KernelMatrixState) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
     def forget(self) -> None:

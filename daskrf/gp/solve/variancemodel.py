@@ -19,14 +19,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import inv
 from scipy.optimize import least_squares
 from scipy.special import digamma, polygamma
-
-from daskrf.documents import State
 
 Double = npt.NDArray[np.float64]
 
@@ -36,6 +35,14 @@ _MOST = 2  # times S: the most samples that the model may count as, since labell
 _LABELLED = 0.3  # weight of the variances at labelled rows, label included: new rows matter more
 _ROWS = 20_000  # enough to fit four weights
 _TINY = float(np.finfo(np.float64).tiny)
+
+
+class VarianceState(TypedDict):
+    """What `VarianceModel.state` returns."""
+
+    weights: list[float]
+    draws: float
+    covariance: list[list[float]]
 
 
 @dataclass(frozen=True)
@@ -55,7 +62,7 @@ class VarianceModel:
     draws: float
     covariance: Double
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> VarianceState:
         """Return a JSON-able description, for `from_state`."""
         return {
             "weights": self.weights.tolist(),
@@ -64,10 +71,11 @@ class VarianceModel:
         }
 
     @classmethod
-    def from_state(cls, state: State) -> VarianceModel:
+    def from_state(cls, state: VarianceState) -> VarianceModel:
         """Rebuild a model from the dictionary of its attributes; raise ValueError if shapes are wrong."""
-        weights, covariance = (np.array(state[name], dtype=np.float64) for name in ("weights", "covariance"))
-        return cls(weights.reshape(4), float(state["draws"]), covariance.reshape(4, 4))
+        weights = np.array(state["weights"], dtype=np.float64).reshape(4)
+        covariance = np.array(state["covariance"], dtype=np.float64).reshape(4, 4)
+        return cls(weights, float(state["draws"]), covariance)
 
     def guess(self, largest: Double, total: Double) -> tuple[Double, Double]:
         """Return v(x) / k(x, x), given the largest and the sum of squared correlations, and its samples."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,18 @@ _NEVER, _NEVER_OUTSIDE = 30.0, 6.0  # standard deviations of an error: of any la
 _FAR = 0.5  # a label this far outside the range of all labels, relative to the range, is far outside
 
 Double = npt.NDArray[np.float64]
+
+
+class AgreementState(TypedDict):
+    """What `Agreement.state` returns."""
+
+    n: int
+    within_95: float
+    mean_z2: float
+    mean_error: float
+    n_tested: int
+    factor: float
+    p_value: float
 
 
 @dataclass(frozen=True)
@@ -72,9 +85,9 @@ class Agreement:
             f"they were {self.factor:.2f} times as large (joint test, p = {self.p_value:.1g})"
         )
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> AgreementState:
         """Return a JSON-able description."""
-        return asdict(self)
+        return cast(AgreementState, asdict(self))
 
 
 def agreement(

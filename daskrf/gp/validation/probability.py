@@ -12,14 +12,14 @@ probabilities are calibrated where labels are rare, too, which those of the regr
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from daskrf.documents import State
 from daskrf.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -27,6 +27,13 @@ Array = npt.NDArray[np.float64]
 _STEEPEST = 1e3  # in standard deviations of the means: means that separate the classes would need no end
 _LEAST_LEFT = 1e-3  # least share of the noise that a label's own prediction leaves of its error
 _LOG_ROOT_2PI = 0.5 * math.log(2 * math.pi)
+
+
+class LinkState(TypedDict):
+    """What `ProbabilityLink.state` returns."""
+
+    offset: float
+    slope: float
 
 
 @dataclass(frozen=True)
@@ -57,12 +64,12 @@ class ProbabilityLink:
         scaled = self.slope * np.asarray(std, dtype=np.float64)
         return np.asarray((self.offset + self.slope * np.asarray(mean)) / np.sqrt(1 + scaled**2))
 
-    def state(self) -> dict[str, float]:
+    def state(self) -> LinkState:
         """Return a dict for JSON that rebuilds it."""
-        return asdict(self)
+        return {"offset": self.offset, "slope": self.slope}
 
     @classmethod
-    def from_state(cls, state: State) -> ProbabilityLink:
+    def from_state(cls, state: LinkState) -> ProbabilityLink:
         """Return the link with a `state`; raise ValueError if it holds other than finite numbers."""
         link = cls(float(state["offset"]), float(state["slope"]))
         if not (math.isfinite(link.offset) and math.isfinite(link.slope) and link.slope >= 0):

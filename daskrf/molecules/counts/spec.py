@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import ClassVar, Literal, TypedDict, cast, get_args
 
 from daskrf.errors import InputError
 from daskrf.parameters import Option
@@ -44,6 +44,24 @@ _WITHOUT_CHIRALITY = {
 }
 _DIGITS = 8  # of the identifier of a block, in hexadecimal
 _FEATURES = "features"  # suffix of a kind that uses pharmacophoric atom classes
+
+
+class KindState(TypedDict, total=False):
+    """The parameters of one kind of fingerprint in a `FingerprintState`; its columns if there are several."""
+
+    kind: str
+    radius: int
+    counts: bool
+    size: int
+    features: bool
+    chirality: bool
+    columns: list[int]
+
+
+class FingerprintState(KindState, total=False):
+    """What `FingerprintSpec.state` returns: the parameters of one kind, or only `kinds`."""
+
+    kinds: list[KindState]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,36 +273,36 @@ class FingerprintSpec:
         """Bytes per identifier in RDKit's count vectors."""
         return 4 if self.size else 8
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> FingerprintState:
         """Return the parameters as a dict for JSON; for several kinds, those of each kind and its columns."""
         if isinstance(self.kind, str):
-            return dataclasses.asdict(self)
+            return cast(FingerprintState, dataclasses.asdict(self))
         columns = zip(self.kinds, self.columns.values(), strict=True)
-        return {"kinds": [{**kind.state(), "columns": list(span)} for kind, span in columns]}
+        return {"kinds": [{**cast(KindState, kind.state()), "columns": list(span)} for kind, span in columns]}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, object]) -> FingerprintSpec:
+    def from_state(cls, state: FingerprintState) -> FingerprintSpec:
         """Return the specification described by a dict from :meth:`state`."""
-        entries: Mapping[str, Any] = state
-        if "kinds" not in entries:
-            return cls._of(entries)
-        if not entries["kinds"]:
+        if "kinds" not in state:
+            return cls._of(state)
+        if not state["kinds"]:
             raise InputError("there are no kinds of fingerprints.")
-        kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in entries["kinds"]]
+        kinds = [cls._of({k: v for k, v in entry.items() if k != "columns"}) for entry in state["kinds"]]
         texts = [kind.text for kind in kinds]
         spec = dataclasses.replace(kinds[0], kind=texts, radius=cast(int, None), features=False)
-        if spec.state() != entries:
+        if spec.state() != state:
             raise InputError(
                 "fingerprint kinds are arranged in a way that is unknown to this version of daskrf."
             )
         return spec
 
     @classmethod
-    def _of(cls, state: Mapping[str, Any]) -> FingerprintSpec:
+    def _of(cls, state: Mapping[str, object]) -> FingerprintSpec:
         unknown = sorted(set(state) - {field.name for field in dataclasses.fields(cls)})
         if unknown:
             raise InputError(f"fingerprint parameter {unknown[0]!r} is unknown to this version of daskrf.")
-        return cls(**state)
+        make: Callable[..., FingerprintSpec] = cls
+        return make(**state)
 
 
 def with_positions(blocks: Iterable[int]) -> str:

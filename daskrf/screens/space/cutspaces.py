@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.arrays import NamedArrays
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import absolute, as_path, backend
 from daskrf.jobs.job import Run
@@ -239,7 +239,7 @@ def _csr(name: str, arrays: NamedArrays, n_columns: int) -> sparse.csr_matrix:
     return sparse.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
 
 
-def _cut(space: Space, spec: FingerprintSpec, arrays: NamedArrays, meta: State) -> CutSpace:
+def _cut(space: Space, spec: FingerprintSpec, arrays: NamedArrays, meta: JsonObject) -> CutSpace:
     entries = [
         [
             Entries(arrays[f"{r}/{s}/block"], arrays[f"{r}/{s}/synthon"], refused)

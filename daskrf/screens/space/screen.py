@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 import pyarrow as pa
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import OptionError
 from daskrf.files.disk import work_folder
 from daskrf.jobs.job import Job, Need, Report, Run
@@ -141,7 +141,7 @@ class SpaceScreenJob(Job[Report]):
         write_hits(table, self.output, about, self.page(self.output, about, aim.model, aim.model.path))
         return self._report(table, about, notes, run.seconds)
 
-    def _report(self, table: pa.Table, about: State, notes: Sequence[str], seconds: float) -> Report:
+    def _report(self, table: pa.Table, about: JsonObject, notes: Sequence[str], seconds: float) -> Report:
         """Return the report on hits, made from their file's metadata."""
         return self.made(
             hits=self.output,

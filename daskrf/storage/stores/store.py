@@ -39,7 +39,7 @@ from pathlib import Path, PurePath
 from typing import ClassVar, NotRequired, Self, TypedDict, cast
 
 from daskrf import __version__
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import StoreError, printable
 from daskrf.files.backend import (
     atomic_write,
@@ -292,10 +292,10 @@ class Plan(TypedDict):
     format: str
     format_version: int
     kind: str
-    spec: State
-    partitions: list[State] | int
+    spec: JsonObject
+    partitions: list[JsonObject] | int
     spec_hash: str
-    provenance: NotRequired[State]
+    provenance: NotRequired[JsonObject]
 
 
 def read_plan(path: PurePath) -> Plan:
@@ -342,7 +342,7 @@ def read_plan(path: PurePath) -> Plan:
     return plan
 
 
-def read_headed(path: PurePath, name: str) -> State:
+def read_headed(path: PurePath, name: str) -> JsonObject:
     """Read sealed JSON that has a format, a format version, a kind and a provenance.
 
     Raises

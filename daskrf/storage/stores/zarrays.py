@@ -24,7 +24,7 @@ import numpy.typing as npt
 from numcodecs import blosc
 from numcodecs.zstd import Zstd
 
-from daskrf.documents import State
+from daskrf.documents import JsonObject
 from daskrf.errors import MemoryLimitError, StoreError, printable
 from daskrf.files.disk import file_errors, make_folders
 from daskrf.storage.integrity import DAMAGE, FileList
@@ -126,7 +126,7 @@ def _template(
     separator: str,
     dimension_names: tuple[str, ...] | None,
     fill_value: float,
-) -> State:
+) -> JsonObject:
     """Return the metadata that Zarr makes for an array with one entry."""
     import zarr  # slow, and only for writers
     from zarr.abc.codec import BytesBytesCodec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,13 @@ _PAIRS: Final = (
 _NEGATIONS = ("non", "non-", "non ", "not ", "not-", "no ", "in", "im", "un")
 _MOST_WORDS = 20  # different words of a column that may be classes; more are names or remarks
 _SHOWN = 40  # characters of a word in a message
+
+
+class ClassWordsState(TypedDict):
+    """What `ClassWords.state` returns."""
+
+    positive: list[str]
+    negative: list[str]
 
 
 @dataclass(frozen=True)
@@ -135,12 +142,12 @@ class ClassWords:
         zeros = _listed(self.negative) or "all others"
         return f"{_listed(self.positive)} read as 1 and {zeros} as 0"
 
-    def state(self) -> dict[str, list[str]]:
+    def state(self) -> ClassWordsState:
         """Return a dict for JSON that rebuilds it."""
         return {"positive": list(self.positive), "negative": list(self.negative)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> ClassWords:
+    def from_state(cls, state: ClassWordsState) -> ClassWords:
         """Return the classes with a `state`."""
         return cls(tuple(map(str, state["positive"])), tuple(map(str, state["negative"])))
 

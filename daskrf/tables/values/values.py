@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -133,6 +133,26 @@ def is_logarithm(name: str) -> bool:
     """
     prefixes = ("log", "pic50", "pki", "pkd", "pec50", "pchembl")
     return normalised(name).startswith(prefixes) or _LOGARITHM.search(name.lower()) is not None
+
+
+class ScaleState(TypedDict):
+    """What `Scale.state` returns."""
+
+    column: str
+    name: str
+    transform: str
+    unit: str
+    found: str
+    units: str
+
+
+class LimitsState(TypedDict):
+    """What `Limits.state` returns; an end that is None is infinite."""
+
+    low: float | None
+    high: float | None
+    values: list[float]
+    plain: list[float]
 
 
 @dataclass(frozen=True)
@@ -300,9 +320,9 @@ class Scale:
         how = f"{decades} - log10" if self.is_p and decades else "-log10" if self.is_p else self.transform
         return f"{printable(self.name, 60)} = {how} of {source}"
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> ScaleState:
         """Return a dict for JSON that rebuilds it."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return cast(ScaleState, {name: getattr(self, name) for name in self.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -384,13 +404,13 @@ class Limits:
         low, high = max(self.low, other.low), min(self.high, other.high)
         return Limits(low, high, tuple(sorted(values)), tuple(sorted(plain)))
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> LimitsState:
         """Return a dict for JSON that rebuilds it."""
         ends = [end if math.isfinite(end) else None for end in (self.low, self.high)]
         return {"low": ends[0], "high": ends[1], "values": list(self.values), "plain": list(self.plain)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Limits:
+    def from_state(cls, state: LimitsState) -> Limits:
         """Return the limits with a `state`."""
         low, high = state["low"], state["high"]
         return cls(
@@ -444,12 +464,19 @@ def _several(values: float | Sequence[float] | None) -> list[float]:
     return [float(v) for v in ([values] if isinstance(values, (int, float)) else values)]
 
 
-def limits_in(metadata: Mapping[str, Any]) -> list[Limits]:
+class DescribedValues(TypedDict, total=False):
+    """How the values of the targets of a model are read."""
+
+    scales: list[ScaleState]
+    limits: list[LimitsState]
+
+
+def limits_in(metadata: DescribedValues) -> list[Limits]:
     """Return the limits of the targets of a model, from its metadata."""
     return [Limits.from_state(state) for state in metadata.get("limits", ())]
 
 
-def scales_in(metadata: Mapping[str, Any]) -> list[Scale]:
+def scales_in(metadata: DescribedValues) -> list[Scale]:
     """Return the scales of the targets of a model, from its metadata."""
     return [Scale(**state) for state in metadata.get("scales", ())]
 
