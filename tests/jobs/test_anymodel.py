@@ -466,7 +466,8 @@ def test_the_estimate_of_what_is_missed() -> None:
     assert missed.looked == ((1001, 2000, 100, 10), (2001, 4000, 100, 0))
     assert missed.recall == pytest.approx(50 / 150)
     assert "10 of 100 at places 1,001 to 2,000, none of 100 at places 2,001 to 4,000" in str(missed)
-    assert str(missed).endswith("33% of the best 50; beyond place 4,000 nothing is known")
+    words = r"33% \(95 % interval \d+% - \d+%\) of the best 50; beyond place 4,000 nothing is known$"
+    assert re.search(words, str(missed))
     all_looked_at = Missed.of(50, 1000, 89.0, iter([(1000, 2000, scores)]), whole=True)
     assert str(all_looked_at).endswith("of the best 50")
 
