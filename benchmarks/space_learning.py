@@ -4,6 +4,7 @@ The true score of each product is known, so the best 100 molecules are, too. Spa
 
 - peptides: 500,000 amides of 40 amines and 12,500 peptides, and a score like that of docking (`peptides.py`);
 - pharmacophores-2, pharmacophores-3, shape: real blocks, scored by RDKit (`pharmacophores.py`);
+- docked: some thousand amides, all docked by Vina, of which the best 2 % are counted (`docked.py`);
 - properties, similarity: 10^8 products of three components, and functions of sums (`sumscores.py`).
 
 daskrf begins with random products (`daskrf sample`), fits a model to all scores so far (`fit`), asks for the
@@ -18,12 +19,13 @@ been scored, as `daskrf found` estimates it, is printed beside the true number.
 Beside it searches by what single blocks are worth (`baselines.py`): Thompson sampling, top-two sampling, and
 roulette-wheel selection. Each budget is a search of its own.
 
-Budgets are shares of a space. In spaces of more than 10^6 products, daskrf makes --most scores, from --first
+Budgets are shares of a space: 0.1 %, 0.5 % and 1 %, or 2 %, 5 % and 10 % of fewer than 10,000 products, of
+which 0.1 % would be a few. In spaces of more than 10^6 products, daskrf makes --most scores, from --first
 (1,000) in batches of --batch (500); the others make these, too, and a thousandth of the space, the published
 budget.
 
     python benchmarks/space_learning.py [--seeds 0 1] [--spaces peptides properties] [--estimates]
-                                        [--budgets 0.001 0.005 0.01] [--models default fourier metric]
+                                        [--budgets 0.001 0.005] [--models default fourier metric]
                                         [--rule default] [--components 2048] [--radius 1] [--first N]
                                         [--batch N] [--most 5000] [--workers N] [--small]
 
@@ -47,6 +49,8 @@ import pyarrow.csv
 from baselines import BASELINES
 from common import parser, print_header, table, write_results
 from dask.distributed import Client
+from docked import SMALL as SMALL_ACIDS
+from docked import docked_space
 from peptides import SMALL, peptide_space
 from pharmacophores import SPACES as REAL
 from pharmacophores import real_space
@@ -57,13 +61,15 @@ import daskrf
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, local_cluster
 from daskrf.kernels import MetricGaussian, RadialKernel
 
-SPACES = "peptides", *REAL, *SCORES
+SPACES = "peptides", *REAL, "docked", *SCORES
 KERNELS: dict[str, RadialKernel] = {
     "fourier": Gaussian("auto"),
     "metric": MetricGaussian("auto", "auto"),
 }
 NEW = "default", *KERNELS
 BUDGETS = [0.001, 0.005, 0.01]
+OF_FEW = [0.02, 0.05, 0.1]  # of fewer products than FEW
+FEW = 10_000
 PUBLISHED = 0.001  # of a space of many products
 MANY = 1_000_000
 ROUNDS = 10
@@ -76,6 +82,8 @@ def space_of(name: str, folder: Path, seed: int, *, small: bool) -> ScoredSpace:
         return peptide_space(folder, SMALL) if small else peptide_space(folder)
     if name in REAL:
         return real_space(name, folder, small=small)
+    if name == "docked":
+        return docked_space(folder, SMALL_ACIDS if small else None)
     return summed_space(name, folder, seed, small=small)
 
 
@@ -209,7 +217,8 @@ def plan_of(space: ScoredSpace, options: argparse.Namespace) -> tuple[Plan, list
         numbers = {"first": options.first or 1000, "batch": options.batch or 500, "most": options.most}
         budgets = [options.most, max(options.most, int(PUBLISHED * n))]
     else:
-        budgets = sorted({max(2, round(share * n)) for share in options.budgets})
+        shares = options.budgets or (OF_FEW if n < FEW else BUDGETS)
+        budgets = sorted({max(2, round(share * n)) for share in shares})
         tenth = max(1, budgets[-1] // ROUNDS)
         numbers = {"first": options.first or tenth, "batch": options.batch or tenth, "most": budgets[-1]}
     settings = argparse.Namespace(**vars(options) | numbers)
@@ -313,13 +322,13 @@ def main(arguments: list[str] | None = None) -> None:
     reader = campaign_parser(__doc__, seeds=[0, 1])
     reader.set_defaults(first=None, batch=None, models=["default"])
     reader.add_argument("--spaces", nargs="+", default=list(SPACES), choices=SPACES)
-    reader.add_argument("--budgets", type=float, nargs="+", default=BUDGETS, help="shares of a space")
+    reader.add_argument("--budgets", type=float, nargs="+", help="shares of a space")
     reader.add_argument("--estimates", action="store_true", help="run `daskrf found` after each round, too")
     reader.add_argument("--workers", type=int, default=0)
     reader.add_argument("--small", action="store_true", help="small spaces")
     options = reader.parse_args(arguments)
     if options.small:
-        options.components, options.budgets = 128, [0.03]
+        options.components, options.budgets = 128, options.budgets or [0.03]
     print_header(options.seeds)
     rows = [row for seed in options.seeds for name in options.spaces for row in searches(name, seed, options)]
     print(table(summary(rows, 0), FORMATS))

@@ -84,13 +84,18 @@ class ScoredSpace(ABC):
         """1.0 if large scores are good, else -1.0."""
         return 1.0 if self.direction == "maximize" else -1.0
 
+    @property
+    def n_best(self) -> int:
+        """How many molecules are the best ones to be found."""
+        return BEST
+
     @cached_property
     def best(self) -> dict[tuple[int, ...], str]:
-        """The products that make the best 100 molecules: place and SMILES, best first."""
+        """The products that make the best molecules: place and SMILES, best first."""
         places = self._best_places(min(LOOKED_AT, self.blocks.n_products))
         best: dict[tuple[int, ...], str] = {}
         for place, smiles in zip(map(tuple, places.tolist()), self.blocks.smiles(places), strict=True):
-            if smiles in best.values() or len(set(best.values())) < BEST:
+            if smiles in best.values() or len(set(best.values())) < self.n_best:
                 best[place] = smiles
         return best
 

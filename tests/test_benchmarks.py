@@ -16,9 +16,18 @@ import pytest
 import scipy.sparse as sp
 from rdkit import Chem
 
-from daskrf import FingerprintSpec, Gaussian, LandmarkFeatures, RandomFourierFeatures, TanimotoMinMax, fit
+from daskrf import (
+    FingerprintSpec,
+    Gaussian,
+    LandmarkFeatures,
+    RandomFourierFeatures,
+    TanimotoMinMax,
+    fit,
+    search,
+)
 from daskrf.errors import InputError
 from daskrf.features.featuremap import known_maps
+from daskrf.screens.space.missed import Missed
 from daskrf.spaces import cut, read_space
 from tests.jit import jit_disabled
 from tests.naive import gp as naive_gp
@@ -408,6 +417,21 @@ def test_peptides_are_scored_alike_each_time_and_react_once(script, tmp_path):
     assert first.sign == -1.0
 
 
+def test_the_docked_space_has_a_score_for_each_product(script, tmp_path):
+    docked = script("docked")
+    space = docked.docked_space(tmp_path / "space")
+    assert space.table.shape == space.blocks.sizes
+    assert len(space.table) == sum(docked.AMINES.values())
+    assert space.table.max() < 0.0  # kcal/mol
+    assert len(np.unique(space.table)) > 0.5 * space.table.size
+    cut_space = cut(read_space(space.blocks.folder), FingerprintSpec("morgan:1"))
+    assert [len(entry.block) for entry in cut_space.entries[0]] == list(space.table.shape)  # each reacts once
+    small = docked.docked_space(tmp_path / "small", 6)
+    assert (small.table == space.table[:, :6]).all()
+    assert len(set(small.best.values())) == round(0.02 * small.table.size)
+    assert small.scores(np.array(list(small.best)))[0] == small.table.min()
+
+
 def test_interactions_are_beyond_what_each_group_does(script):
     peptides, random = script("peptides"), np.random.default_rng(0)
     pairs = peptides.room(random.standard_normal((7, 6)), random.standard_normal((9, 6)), random)
@@ -428,6 +452,44 @@ def test_similarity_of_pharmacophores_and_of_shape_is_one_to_the_query_alone(scr
     rows, query = np.array([[1.0, 0.0, 2.0]]), np.array([0.5, 1.0, 2.0])
     assert own.fuzzy_tanimoto(rows, query)[0] == pytest.approx(4.5 / (5.0 + 5.25 - 4.5))
     assert not own.near_in_moments(np.zeros((1, 60)), np.ones(60))[0]
+
+
+def test_searches_of_a_space_are_compared_with_the_list_of_its_products(script, tmp_path, monkeypatch):
+    own, truth = script("space_search"), script("spacetruth")
+    monkeypatch.setattr(own, "BLOCK", 7)
+    monkeypatch.setattr(own, "K", 3)
+    slots = (
+        {f"{slot}{i}": text for i, text in enumerate(texts)} for slot, texts in (("a", PRIMARY), ("b", ACIDS))
+    )
+    blocks = truth.write_space(tmp_path / "space", script("peptides").REACTION, list(slots))
+    space = cut(read_space(blocks.folder), FingerprintSpec("morgan:2"))
+    query, pattern = "CCNC(=O)c1ccccc1", "[CX4]NC(=O)c"
+    listed = own.Listed.of(space, [query], [pattern])
+    assert 10 < len(listed.smiles) == own.n_products(space)
+    assert listed.similarities["RDKit"][0] == pytest.approx(own.by_bits(query, listed.smiles))
+    with_pattern = {
+        text
+        for text in listed.smiles
+        if Chem.MolFromSmiles(text).HasSubstructMatch(Chem.MolFromSmarts(pattern))
+    }
+    assert 0 < len(with_pattern) < len(listed.smiles)
+    assert listed.with_pattern(0) == with_pattern
+    table = own.written(space, tmp_path / "table.tsv")
+    assert own.with_pattern_by_rdkit(table, pattern, -1, 1)[0] == with_pattern
+    report = search(table, tmp_path / "hits.csv", smarts=pattern, k=1000)
+    assert set(report.table["smiles"].to_pylist()) == with_pattern
+    assert own.counted(report.notes) == len(with_pattern)
+    nearest = search(table, tmp_path / "near.csv", similar_to=query, k=3).table["smiles"].to_pylist()
+    assert listed.recall("daskrf", [nearest]) == 1.0
+    assert listed.recall("daskrf", [nearest[:1]]) == pytest.approx(1 / 3)
+
+
+def test_the_share_of_a_shortlist_is_read_from_the_report(script):
+    looked = ((101, 200, 50, 2),)
+    missed = Missed(100, 100, looked)
+    values = script("space_shortlists").estimate(("another note", str(missed)))
+    assert values["estimate"] == round(missed.recall, 2)
+    assert (values["low"], values["high"]) == tuple(round(end, 2) for end in missed.interval)
 
 
 def test_a_space_is_learned(script, tmp_path, capsys):
