@@ -21,7 +21,7 @@ from daskrf.quantities import amount
 from daskrf.report.lines import report_text
 from daskrf.report.notebook import Shown
 from daskrf.report.tabulation import text_table
-from daskrf.screens.space.assigning import BlockFragments, BuildRequest, BuildSpaceJob, BuiltSlot
+from daskrf.screens.space.assigning import LEFT_OUT, BlockFragments, BuildRequest, BuildSpaceJob, BuiltSlot
 from daskrf.sources.inputs import Input
 from daskrf.spaces.assignment import FRAGMENTS
 from daskrf.tables import TableFormat
@@ -35,6 +35,7 @@ CLI = Command(
 )
 
 _WIDE = 60  # characters of a template in the report
+_REASONS = 5  # named in the report
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,23 @@ class BuildReport(Shown):
             if slot.reaction not in self.refused
         ]
         notes = [f"reaction {name} is left out: {why}" for name, why in self.refused.items()]
-        for reason, count in self.left_out.items():
-            hint = "; --fragments largest takes the largest" if reason == FRAGMENTS else ""
-            notes.append(f"{amount(count, 'blocks')} left out: {reason}{hint}")
+        if self.left_out:
+            notes.append(self._words_of_left_out())
         notes.append(f"compare products with RDKit's: daskrf check-space {self.output}")
         table = text_table(["reaction", "slot", "template", "blocks"], rows)
         return "\n".join([report_text(first, self.inputs), "", table, "", *notes])
+
+    def _words_of_left_out(self) -> str:
+        """Return how many blocks are left out, and the most frequent reasons."""
+        reasons = [
+            f"{reason} ({count:,}{'; --fragments largest takes the largest' * (reason == FRAGMENTS)})"
+            for reason, count in self.left_out.items()
+        ]
+        rest = [f"other reasons ({sum([*self.left_out.values()][_REASONS:]):,})"] * (len(reasons) > _REASONS)
+        return (
+            f"left out: {sum(self.left_out.values()):,} of {amount(self.read, 'blocks')}, listed in "
+            f"{self.output / LEFT_OUT}: {', '.join([*reasons[:_REASONS], *rest])}"
+        )
 
     def to_json(self) -> str:
         """Return everything as an object of JSON."""

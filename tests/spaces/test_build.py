@@ -96,7 +96,11 @@ def test_duplicates_salts_and_what_cannot_be_read_are_counted(tmp_path: Path) ->
         "RDKit cannot read it": 1,
         "it has a dummy atom": 1,
     }
-    assert "2 blocks left out: it has several fragments; --fragments largest takes the largest" in str(report)
+    assert (
+        f"left out: 7 of 9 blocks, listed in {tmp_path / 'space' / 'left-out.tsv.gz'}: it has the structure "
+        "of an earlier block (2), it has several fragments (2; --fragments largest takes the largest), it "
+        "fits no slot (1), RDKit cannot read it (1), it has a dummy atom (1)\n"
+    ) in str(report)
     report = daskrf.build_space(
         tmp_path / "amide.smarts", tmp_path / "blocks.smi", tmp_path / "other", fragments="largest"
     )

@@ -39,7 +39,8 @@ BlockFragments = Literal["largest", "reject"]
 NO_FIT = "it fits no slot"
 NO_REACTION = "it fits slots of reactions that are left out"
 REPEATED = "it has the structure of an earlier block"
-FILES = ("blocks.tsv.gz", "slots.tsv.gz", "left-out.tsv.gz", "reactions.tsv")
+LEFT_OUT = "left-out.tsv.gz"
+FILES = ("blocks.tsv.gz", "slots.tsv.gz", LEFT_OUT, "reactions.tsv")
 
 _VERSION = 1  # of the partial results
 _ROWS = 10_000  # of a piece: 5 to 20 seconds with 30 templates
