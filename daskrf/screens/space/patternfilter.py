@@ -114,14 +114,15 @@ class PatternFilter:
     @property
     def words(self) -> str:
         """What the products do, such as "contain C=O and do not contain N"."""
-        return self.filters.words
+        return self.filters.words()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How many products these are, and where patterns and alerts were not looked for."""
         others = _unsearched(self.cut, self.families, self.filters.patterns)
         return (
-            f"{self.n:,} of {self._words_of_all} {self.words}" + (f"; {others}" if others else ""),
+            f"{self.n:,} of {self._words_of_all} {self.filters.words(self.n)}"
+            + (f"; {others}" if others else ""),
             *self.filters.notes,
         )
 

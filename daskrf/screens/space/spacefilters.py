@@ -83,20 +83,23 @@ class SpaceFilters:
         """Whether synthons decide any of the filters."""
         return bool(self.wanted or self.unwanted or self.of_alerts)
 
-    @property
-    def words(self) -> str:
-        """What products do that pass, as far as synthons decide it.
+    def words(self, n: int = 2) -> str:
+        """Return what n products do that pass, as far as synthons decide it.
 
         Examples
         --------
-        >>> SpaceFilters.of(FilterTexts(smarts="C=O", without_smarts="N", alerts=["brenk", "nih"])).words
+        >>> filters = SpaceFilters.of(FilterTexts(smarts="C=O", without_smarts="N", alerts=["brenk", "nih"]))
+        >>> filters.words()
         'contain C=O and do not contain N and have no alerts of brenk and nih'
+        >>> filters.words(1)
+        'contains C=O and does not contain N and has no alerts of brenk and nih'
         """
-        alerts = [f"have no alerts of {' and '.join(self.n_alerts)}"] if self.of_alerts else []
+        contain, do, have = ("contains", "does", "has") if n == 1 else ("contain", "do", "have")
+        alerts = [f"{have} no alerts of {' and '.join(self.n_alerts)}"] if self.of_alerts else []
         return " and ".join(
             [
-                *(f"contain {text}" for text in self.wanted),
-                *(f"do not contain {text}" for text in self.unwanted),
+                *(f"{contain} {text}" for text in self.wanted),
+                *(f"{do} not contain {text}" for text in self.unwanted),
                 *alerts,
             ]
         )
