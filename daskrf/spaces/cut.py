@@ -147,7 +147,9 @@ class CutSpace:
         """
         return summed(self.own, list(synthons.T), self.overlaps(synthons))
 
-    def overlaps(self, synthons: npt.NDArray[np.integer]) -> list[Overlap]:
+    def overlaps(
+        self, synthons: npt.NDArray[np.integer], tell: Callable[[float], None] = lambda _: None
+    ) -> list[Overlap]:
         """Return the counts of environments over the cuts, around the atoms of each slot.
 
         Synthons with the same edge, and partners that look the same from there, give the same counts, so each
@@ -157,6 +159,8 @@ class CutSpace:
         ----------
         synthons : integer array, shape (n, slots)
             The synthons of each product.
+        tell : callable, optional
+            Called with the share of the work just done.
 
         Returns
         -------
@@ -178,7 +182,10 @@ class CutSpace:
             places.append(place)
         joined, sources = _covering(places, firsts)
         counts = in_helpers(
-            "daskrf.spaces.synthons:Edges", (self.spec,), self._texts(synthons[np.array(joined, int)])
+            "daskrf.spaces.synthons:Edges",
+            (self.spec,),
+            self._texts(synthons[np.array(joined, int)]),
+            tell=lambda n: tell(n / len(joined)),
         )
         tables = (
             _counts_matrix([counts[j][slot] for j in source], self.spec)

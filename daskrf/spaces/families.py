@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -230,16 +230,18 @@ def identifiers(cut: CutSpace, products: Sequence[Product]) -> list[str]:
 
 def families(cut: CutSpace) -> list[Family]:
     """Return the families of a space; reactions without products are left out."""
+    return [family_of(cut, reactions) for reactions in grouped(cut)]
+
+
+def grouped(cut: CutSpace) -> list[tuple[int, ...]]:
+    """Return the reactions of each family."""
     alike: dict[tuple[tuple[Half, ...], str], list[int]] = {}
     for r, reaction in enumerate(cut.space.reactions):
         if cut.sizes[r]:
             # Reactions of a synthon table share few synthons: most pairs of a joint family would be of none.
             scope = "" if reaction.smarts else reaction.name
             alike.setdefault((tuple(reaction.halves), scope), []).append(r)
-    starts = starts_of(cut)
-    return [
-        _family(cut, starts, members) for reactions in alike.values() for members in _together(cut, reactions)
-    ]
+    return [some for reactions in alike.values() for some in _together(cut, reactions)]
 
 
 def _together(cut: CutSpace, reactions: list[int]) -> list[tuple[int, ...]]:
@@ -266,8 +268,19 @@ def _combinations(sides: list[Places]) -> int:
     return math.prod(map(len, sides))
 
 
-def _family(cut: CutSpace, starts: list[int], reactions: tuple[int, ...]) -> Family:
-    n_slots = len(cut.entries[reactions[0]])
+def family_of(
+    cut: CutSpace, reactions: tuple[int, ...], tell: Callable[[float], None] = lambda _: None
+) -> Family:
+    """Return the family of some reactions, one of `grouped`.
+
+    Parameters
+    ----------
+    cut : CutSpace
+    reactions : tuple of int
+    tell : callable, optional
+        Called with the share of the work just done: counting environments over the cuts takes most of it.
+    """
+    starts, n_slots = starts_of(cut), len(cut.entries[reactions[0]])
     of_slot = [[cut.entries[r][slot].synthon for r in reactions] for slot in range(n_slots)]
     synthons = []
     for every in of_slot:
@@ -282,7 +295,7 @@ def _family(cut: CutSpace, starts: list[int], reactions: tuple[int, ...]) -> Fam
     for slot in range(n_slots):
         numbers: dict[tuple[int, ...], int] = {}
         views[:, slot] = [numbers.setdefault(cut.view(slot, g), len(numbers)) for g in groups.tolist()]
-    tables = _overlaps(cut, synthons, [place.ravel() for _, place in edges], groups, views)
+    tables = _overlaps(cut, synthons, [place.ravel() for _, place in edges], groups, views, tell)
     sides = [
         Side(
             ids.astype(np.int32),
@@ -311,6 +324,7 @@ def _overlaps(
     edges: list[npt.NDArray[np.intp]],
     groups: Places,
     views: Places,
+    tell: Callable[[float], None],
 ) -> list[tuple[Places, sparse.csr_matrix]]:
     """Return `Side.overlap` and `Side.counts` of each slot, from one product for each edge and view."""
     lengths = np.array([len(smiles) for smiles in cut.smiles])
@@ -330,7 +344,7 @@ def _overlaps(
         for c, v, pairs in zip(classes, seen, met, strict=True):
             pairs.add((c, v))
     chosen, group = np.concatenate(products), np.concatenate(of)
-    overlaps = cut.overlaps(np.column_stack([ids[chosen[:, s]] for s, ids in enumerate(shown)]))
+    overlaps = cut.overlaps(np.column_stack([ids[chosen[:, s]] for s, ids in enumerate(shown)]), tell)
     tables = []
     for slot, (counts, row, _) in enumerate(overlaps):
         overlap = np.full((len(shown[slot]), int(views[:, slot].max()) + 1), -1, np.int32)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintSpec
+from daskrf.screens.space import cutspaces
 from daskrf.spaces import CutSpace, cut, read_space, sampling
-from daskrf.spaces.families import decoded, families, identifiers, starts_of
+from daskrf.spaces.families import Family, decoded, families, family_of, identifiers, starts_of
+from daskrf.workers.progress import Progress
 from tests.spaces.helpers import ACIDS, AMIDE, AMINES, SPACES, write_space
 
 REACTIONS = {
@@ -86,3 +91,37 @@ def test_groups_have_the_counts_over_cuts_of_all_products(whole: CutSpace) -> No
                 total = total + side.counts[side.overlap[side.edge[row], view]] + whole.own[side.synthon[row]]
                 synthons.append(side.synthon[row])
             assert (total != whole.fingerprints(np.column_stack(synthons))).nnz == 0
+
+
+def test_an_interrupted_run_keeps_the_families_that_it_has_made(
+    whole: CutSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, advances = list[tuple[int, ...]](), list[int]()
+
+    def record(space: CutSpace, reactions: tuple[int, ...], tell: Callable[[float], None]) -> Family:
+        made.append(reactions)
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return family_of(space, reactions, tell)
+
+    class Counted(Progress):
+        def start(self, stage: str, total: int, unit: str, done: int = 0) -> None:
+            advances[:] = [-total]
+
+        def advance(self, amount: int) -> None:
+            advances.append(amount)
+
+    monkeypatch.setattr(cutspaces, "family_of", record)
+    again = partial(cutspaces.families_once, whole, tmp_path, "key", lambda space: space, Counted())
+    with pytest.raises(KeyboardInterrupt):
+        again()
+    rest, read = again()[1], again()[1]
+    assert made == [(0,), (1, 2), (1, 2), (3,)]
+    assert sum(advances) == 0
+    for one, other, expected in zip(rest, read, families(whole), strict=True):
+        assert (one.reactions, one.starts, one.shapes) == (other.reactions, other.starts, other.shapes)
+        assert one.starts == expected.starts
+        for side, same, true in zip(one.sides, other.sides, expected.sides, strict=True):
+            assert (side.counts != true.counts).nnz == (same.counts != true.counts).nnz == 0
+            np.testing.assert_array_equal(side.overlap, true.overlap)
+    assert [path.name for path in tmp_path.iterdir()] == ["space-families"]

@@ -21,7 +21,7 @@ from daskrf.jobs.job import Run
 from daskrf.molecules import FingerprintSpec, rdkit_version
 from daskrf.quantities import amount
 from daskrf.spaces import CutSpace, Entries, Space, compare, cut, n_cuts
-from daskrf.spaces.families import Family, Side, families
+from daskrf.spaces.families import Family, Side, family_of, grouped
 from daskrf.spaces.synthons import Reach
 from daskrf.storage.model import read_checkpoint, write_checkpoint
 from daskrf.storage.stores.store import hash_of
@@ -134,11 +134,12 @@ def no_products(space: Space, refused: Sequence[str]) -> InputError:
 
 
 def families_once(
-    cut: CutSpace, work: PurePath, key: str, check: Callable[[CutSpace], CutSpace]
+    cut: CutSpace, work: PurePath, key: str, check: Callable[[CutSpace], CutSpace], progress: Progress
 ) -> tuple[CutSpace, list[Family]]:
     """Return a space without the reactions that `check` leaves out, and its families.
 
-    Both are read from `work` if they are there; else the space is checked and the families are made.
+    Both are read from `work` if they are there; else the space is checked and the families are made. Each
+    family is kept until all are there, so that an interrupted run makes only those that it lacks.
     """
     path = work / _FAMILIES
     there = read_checkpoint(path, key)
@@ -147,21 +148,62 @@ def families_once(
         entries = [slots if keep else [] for slots, keep in zip(cut.entries, meta["kept"], strict=True)]
         return _with_entries(cut, entries), _families(there.arrays, meta["families"], cut.spec.n_columns)
     checked = check(cut)
-    made = families(checked)
-    if not made:  # nothing is left, so that the next search says why, too
-        return checked, made
+    each = grouped(checked)
+    if not each:  # nothing is left, so that the next search says why, too
+        return checked, []
+    sizes = [sum(len(slot.block) for r in reactions for slot in checked.entries[r]) for reactions in each]
+    progress.start("families", sum(sizes), "entries of slots")
     arrays: dict[str, npt.NDArray[np.generic]] = {}
-    for f, family in enumerate(made):
-        arrays |= {f"{f}/groups": family.groups, f"{f}/views": family.views}
-        for s, side in enumerate(family.sides):
-            arrays |= _of_csr(f"{f}/{s}/counts", side.counts)
-            arrays |= {f"{f}/{s}/{name}": getattr(side, name) for name in _OF_SIDE}
-    meta = {
-        "kept": [bool(slots) for slots in checked.entries],
-        "families": [[family.reactions, family.starts, family.shapes] for family in made],
-    }
+    described = list[FamilyRecord]()
+    for f, (reactions, size) in enumerate(zip(each, sizes, strict=True)):
+        tell = _Shares(progress, size)
+        of_family, record = _family(checked, reactions, work / f"{_FAMILIES}-{f}", key, tell)
+        tell.finish()
+        arrays |= {f"{f}/{name}": values for name, values in of_family.items()}
+        described.append(record)
+    progress.finish()
+    meta = {"kept": [bool(slots) for slots in checked.entries], "families": described}
     _leave(path, arrays, meta, key)
-    return checked, made
+    for f in range(len(each)):
+        backend(work).remove(work / f"{_FAMILIES}-{f}")
+    return checked, _families(arrays, described, cut.spec.n_columns)
+
+
+def _family(
+    cut: CutSpace, reactions: tuple[int, ...], path: PurePath, key: str, tell: Callable[[float], None]
+) -> tuple[NamedArrays, FamilyRecord]:
+    """Return the arrays of a family, and its record; both are read from `path`, or left there."""
+    key = hash_of([key, reactions])
+    if (there := read_checkpoint(path, key)) is not None:
+        return there.arrays, json.loads(there.metadata["text"])
+    made = family_of(cut, reactions, tell)
+    arrays: dict[str, npt.NDArray[np.generic]] = {"groups": made.groups, "views": made.views}
+    for s, side in enumerate(made.sides):
+        arrays |= _of_csr(f"{s}/counts", side.counts)
+        arrays |= {f"{s}/{name}": getattr(side, name) for name in _OF_SIDE}
+    record: FamilyRecord = [*made.reactions], [*made.starts], [[*shape] for shape in made.shapes]
+    _leave(path, arrays, record, key)
+    return arrays, record
+
+
+class _Shares:
+    """Counts shares of a stage as units of its progress."""
+
+    def __init__(self, progress: Progress, units: int) -> None:
+        self._progress, self._units, self._share, self._done = progress, units, 0.0, 0
+
+    def __call__(self, share: float) -> None:
+        """Count one more share of all."""
+        self._share += share
+        self._advance(min(self._units, round(self._share * self._units)))
+
+    def finish(self) -> None:
+        """Count all that is left."""
+        self._advance(self._units)
+
+    def _advance(self, done: int) -> None:
+        self._progress.advance(done - self._done)
+        self._done = done
 
 
 def composing_once(
@@ -191,7 +233,7 @@ def composing_once(
     whole = kept_cut(space, spec, work, place.key)
     if whole is None:  # though the families may be there, if the file of the cut is damaged
         is_there, whole = False, cut_anew(space, spec, work, place.key, progress)
-    cut, made = families_once(whole, work, place.key, check)
+    cut, made = families_once(whole, work, place.key, check, progress)
     if not made:
         raise no_products(space, refused)
     if keep:
@@ -222,7 +264,7 @@ def search_tables(place: TablesPlace) -> SearchTables:
     return SearchTables(inner, cut.arrays["sums"], families)
 
 
-def _leave(path: PurePath, arrays: NamedArrays, meta: dict[str, object], key: str) -> None:
+def _leave(path: PurePath, arrays: NamedArrays, meta: object, key: str) -> None:
     backend(path.parent).make(path.parent)
     write_checkpoint(path, arrays, {"text": json.dumps(meta)}, key)
 
