@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -93,6 +93,14 @@ class FilterTexts:
         return Filters.of(
             self.where, self.smarts, self.without_smarts, self.alerts, columns, similar_to=self.similar
         )
+
+    @property
+    def of_products(self) -> FilterTexts:
+        """The same without the number of nearest products, which the search of a space has listed."""
+        if self.nearest is None:
+            return self
+        similar_to = () if self.least_similarity is None else self.similar_to
+        return replace(self, similar_to=similar_to, nearest=None)
 
     def of_list(self, columns: Collection[str]) -> Filters:
         """Return the filters of molecules of a list, with these columns.

@@ -25,6 +25,7 @@ from daskrf import (
     fingerprint,
     fit,
     screen,
+    suggest,
 )
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
@@ -34,6 +35,7 @@ from daskrf.molecules.alerts import catalog_of
 from daskrf.screening import TopK
 from daskrf.screens.space import cutspaces, productranking
 from daskrf.screens.space.search import Chosen, SpaceSearch
+from daskrf.screens.space.similarsearch import SimilaritySearch
 from daskrf.spaces import cut, ranking, read_space
 from daskrf.spaces.families import families
 from tests.naive.spaces import Made, best_products, every_product
@@ -470,7 +472,9 @@ def similarities(smiles: Sequence[str], queries: Sequence[str] = QUERIES) -> npt
     return np.max(to, axis=0)
 
 
-def test_similarity_holds_during_the_search(made: Path, every: list[Made], tmp_path: Path) -> None:
+def test_similarity_holds_during_the_search(
+    made: Path, every: list[Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hits are the best of all products that are similar enough, with other filters and without."""
     similarity = similarities([one.smiles for one in every])
     limit = float(np.sort(similarity)[-400])  # reached exactly
@@ -484,10 +488,17 @@ def test_similarity_holds_during_the_search(made: Path, every: list[Made], tmp_p
         report = screen(made / "model", made / "space", tmp_path / f"{len(others)}.csv", **options, **others)
         assert report.table["row"].to_pylist() == [one.number for one in best_products(passing, 1000)]
         assert f"similarity to {' or '.join(QUERIES)} >= {limit:g} (Tanimoto" in str(report)
+        assert len({one.smiles for one in passing}) <= report.rows <= len(passing) < len(every)
     with pytest.raises(StoreError, match=r"--least-similarity \(was"):
         screen(made / "model", made / "space", tmp_path / "0.csv", similar_to=QUERIES)
-    nearest = {"similar_to": QUERIES[0], "nearest": 40}
-    names = screen(made / "model", made / "space", tmp_path / "n.csv", **nearest).table["smiles"].to_pylist()
+    nearest: dict[str, Any] = {"similar_to": QUERIES[0], "nearest": 40}
+    report = screen(made / "model", made / "space", tmp_path / "n.csv", **nearest)
+    names = report.table["smiles"].to_pylist()
+    assert len(names) <= report.rows <= 40
+    assert f"counts); these are {len(names)} different molecules" in str(report)
+    monkeypatch.setattr(SimilaritySearch, "add", None)  # what the first search has left is enough
+    batch = suggest(made / "model", made / "space", tmp_path / "b.csv", n=5, acquisition="greedy", **nearest)
+    assert set(batch.table["smiles"].to_pylist()) <= set(names)
     assert 20 < len(names) <= 40  # molecules that are made in several ways count for each
     distinct = sorted({one.smiles for one in every})
     to_first = dict(zip(distinct, similarities(distinct, QUERIES[:1]).tolist(), strict=True))

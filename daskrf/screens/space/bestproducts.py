@@ -143,7 +143,9 @@ class SpaceCandidates(CandidateSource):
         table = self.products.table(None)
         texts = [name for name in table.column_names if name in ("id", "smiles", *ranking.columns)]
         features = listed_products(run, self.aim.model, table.select(texts), str(ranking.k))
-        passing = Passing(features, self.request.demands.filters_of(features))
+        demands = self.request.demands
+        demands = replace(demands, filters=demands.filters.of_products)
+        passing = Passing(features, demands.filters_of(features))
         self.library.rank(self.request, self.aim, passing, self.depth, exclude_labelled=False)
 
     def deepen(self, hits: PassingHits) -> bool:
@@ -176,8 +178,8 @@ class SpaceCandidates(CandidateSource):
         return ()
 
     def n_ranked(self, hits: PassingHits) -> int:
-        """Return the number of all products."""
-        return self.ranking.n_distinct
+        """Return the number of products that pass the filters, as far as synthons decide it."""
+        return self.ranking.n_passing
 
     def notes_on_ranking(self, hits: PassingHits) -> list[str]:
         ranking, aim = self.ranking, self.aim

@@ -140,7 +140,7 @@ class SpacePopulation(Population):
             )
         self.n_sampled = len(best)
         self.unsampled = self._look_below(run, row, 1 - best.repeats / max(1, len(first)), whole=whole)
-        self.notes = (*self.notes, *products.notes)
+        self.notes = (*self.notes, *products.notes, *products.words_of_similar())
         table = best.table(None).select(["id", "smiles"])
         features = listed_products(run, job.aim.model, table, "found")
         filters = Filters() if self.tests is None else self.tests.filters

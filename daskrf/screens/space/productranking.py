@@ -151,6 +151,8 @@ class ProductRanking:
         Products that are similar to them and pass what synthons decide, once all pieces are made.
     listed_values : float64 array or None
         Their values by what ranks them, of all samples.
+    n_similar : int
+        Number of similar products, before limits and patterns.
     ranks_itself : bool
         Whether the model ranks all products.
     """
@@ -175,6 +177,7 @@ class ProductRanking:
     similar: SimilarFilter | None = None
     listed: npt.NDArray[np.int64] | None = None
     listed_values: npt.NDArray[np.float64] | None = None
+    n_similar: int = 0
     notes: tuple[str, ...] = ()
     ranks_itself: bool = field(init=False)
     ranking: Ranking | Linear = field(init=False)
@@ -449,6 +452,10 @@ class ProductRanking:
         """Return the pieces of the search."""
         run.agree(self.spec)
         if self.similar is not None:  # what ranks them depends on how many there are
+            if self.listed is None and (numbers := self.similar.earlier(self.limits)) is not None:
+                self._list(numbers)
+            if self.listed is not None:
+                return [Done(1, PIECES)]
             self.tree = self.similar.tree(run.work, self.limits)
             return [self.tree]
         if not self._choose_ranking(run):
@@ -470,35 +477,42 @@ class ProductRanking:
         return True
 
     def _list_similar(self, run: Run) -> None:
-        """List the products that are similar enough, once these are found, and choose what ranks them.
+        """List the products that are similar enough, once these are found, and choose what ranks them."""
+        if self.similar is None:
+            return
+        if self.listed is None:
+            self._list(self.similar.leave(self.tree.result(), self.limits))
+        self._choose_ranking(run)
+
+    def _list(self, similar: npt.NDArray[np.int64]) -> None:
+        """Take the similar products that pass limits and patterns, too.
 
         Raises
         ------
         InputError
             If there are none.
         """
-        if self.similar is None:
-            return
-        if self.listed is None:
-            numbers = self.similar.numbers(self.tree.result(), self.cut)
-            if not len(numbers):
-                raise InputError(f"No product of {self.source} passes: {self.similar.words}.")
-            self.listed = numbers[self.wanted(numbers)]
-            others = (
-                ""
-                if self.patterns is None and not self.limits
-                else (f"; {len(self.listed):,} of these pass the limits and patterns, too")
+        assert self.similar is not None
+        numbers = self.similar.numbered(similar, self.cut)
+        if not len(numbers):
+            raise InputError(f"No product of {self.source} passes: {self.similar.words}.")
+        self.n_similar, self.listed = len(numbers), numbers[self.wanted(numbers)]
+        if not len(self.listed):
+            raise InputError(
+                f"Of {amount(len(numbers), 'products')} of {self.source} with {self.similar.words} none "
+                "passes the limits and patterns; widen some of them."
             )
-            self.notes = (
-                *self.notes,
-                f"{amount(len(numbers), 'products')}: {self.similar.words}{others}",
-            )
-            if not len(self.listed):
-                raise InputError(
-                    f"Of {amount(len(numbers), 'products')} of {self.source} with {self.similar.words} none "
-                    "passes the limits and patterns; widen some of them."
-                )
-        self._choose_ranking(run)
+
+    def words_of_similar(self, repeats: int = 0) -> list[str]:
+        """Return a note on how many products are listed; `repeats` are the same molecule as another one."""
+        if self.similar is None or self.listed is None:
+            return []
+        note = f"{amount(self.n_similar, 'products')}: {self.similar.words}"
+        if self.patterns is not None or self.limits:
+            note += f"; {len(self.listed):,} of these pass the limits and patterns, too"
+        if repeats:
+            note += f"; these are {amount(len(self.listed) - repeats, 'different molecules')}"
+        return [note]
 
     def _learn(self, run: Run) -> None:
         """Train the surrogate on the model's scores of random products."""
@@ -828,6 +842,8 @@ class ProductRanking:
             f"{amount(sum(sizes), 'products')} of {amount(sum(map(bool, sizes)), 'reactions')}, if each way "
             "to make them counts; those of equal synthons were scored once"
         ]
+        complete = ranked.whole and not hits.n_looked_at
+        notes += self.words_of_similar(hits.repeats if complete else 0)
         if hits.repeats:
             notes.append(
                 f"left out as the same molecule as a better one: {amount(hits.repeats, 'products')}{among}"

@@ -134,7 +134,7 @@ class SpaceScreenJob(Job[Report]):
             "direction": aim.direction,
             "model_name": aim.model.path.name,
             "source": self.source.name,
-            "rows": ranking.n_distinct,
+            "rows": ranking.n_passing,
             "rejected": 0,
             "notes": list(notes),
         }

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.errors import InputError, OptionError
+from daskrf.files.backend import as_path
 from daskrf.jobs.memory import MemoryNeed
 from daskrf.jobs.tree import Tree
 from daskrf.molecules import Fingerprinter
@@ -25,6 +26,7 @@ from daskrf.spaces.families import Family, starts_of
 from daskrf.spaces.limits import Range, range_words
 from daskrf.spaces.sampling import counts_of_numbers, rows_of_numbers
 from daskrf.spaces.similarity import ROUNDED, Query
+from daskrf.storage.model import made_once, read_checkpoint
 from daskrf.storage.stores.store import hash_of
 
 MOST_SIMILAR = 1_000_000
@@ -92,20 +94,46 @@ class SimilarFilter:
 
         Products outside of `limits` are left out where this changes nothing: not of the nearest.
         """
-        limits = () if self.similar.nearest is not None else limits
         least = -math.inf if self.similar.least is None else self.similar.least - ROUNDED
+        limits, key = self._limits(limits), self._key(limits)
         search = SimilaritySearch.of(self.tables, self.queries, self._n_kept, limits, least=least)
-        key = hash_of([self.tables.key, repr(self.similar), range_words(limits), _VERSION])
         return search.tree(self.families, folder / f"similar-{key[:16]}", key)
 
-    def numbers(self, result: Ranked, other: CutSpace) -> Integers:
-        """Return the products that pass, in ascending order, by their numbers in another cut of the space.
+    def earlier(self, limits: tuple[Range, ...]) -> Integers | None:
+        """Return the products that `leave` has left beside the tables, as another search has; or None."""
+        key = self._key(limits)
+        checkpoint = read_checkpoint(self._path(key), key)
+        return None if checkpoint is None else checkpoint.arrays["numbers"]
+
+    def leave(self, result: Ranked, limits: tuple[Range, ...]) -> Integers:
+        """Return the products that pass, ascending, and leave them beside the tables for later searches.
 
         Raises
         ------
         InputError
             If more products reach the threshold than can be listed.
         """
+        key = self._key(limits)
+        made = made_once(self._path(key), key, lambda: ({"numbers": self._passing(result)}, {}))
+        return made.arrays["numbers"]
+
+    def numbered(self, numbers: Integers, other: CutSpace) -> Integers:
+        """Return products, ascending, by their numbers in another cut of the space."""
+        return np.unique(renumbered(self.cut, self.families, other, numbers))
+
+    def _limits(self, limits: tuple[Range, ...]) -> tuple[Range, ...]:
+        """Return the limits that hold during the search."""
+        return () if self.similar.nearest is not None else limits
+
+    def _key(self, limits: tuple[Range, ...]) -> str:
+        """Return a hash of all that determines which products pass."""
+        return hash_of([self.tables.key, repr(self.similar), range_words(self._limits(limits)), _VERSION])
+
+    def _path(self, key: str) -> PurePath:
+        return as_path(self.tables.folder) / f"similar-{key[:16]}"
+
+    def _passing(self, result: Ranked) -> Integers:
+        """Return the products that pass, in ascending order."""
         passing = []
         for text, query, top in zip(self.similar.smiles, self.queries, result.tops, strict=True):
             rows = top.row
@@ -118,8 +146,7 @@ class SimilarFilter:
                     f"or take the most similar by --nearest {MOST_SIMILAR}."
                 )
             passing.append(rows)
-        numbers = np.unique(np.concatenate(passing))
-        return np.unique(renumbered(self.cut, self.families, other, numbers))
+        return np.unique(np.concatenate(passing))
 
     def _similarities(self, query: Query, numbers: Integers) -> npt.NDArray[np.float64]:
         """Return the similarity of each product to a query, in double precision."""
