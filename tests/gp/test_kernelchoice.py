@@ -411,6 +411,15 @@ def test_positions_that_say_all_are_alone() -> None:
     assert [trial.name for trial in choice.trials].count("Tanimoto (min-max) on positions") == 1
 
 
+def test_blocks_that_no_label_has_are_named() -> None:
+    rng = np.random.default_rng(5)
+    X = sp.csr_matrix(np.hstack([rng.poisson(1.0, (60, 10)), np.zeros((60, 4))]).astype(np.uint16))
+    choice = choose_kernel(X, rng.standard_normal(60), {"a": (0, 10), "positions": (10, 14)})
+    assert KernelChoice.from_state(json.loads(json.dumps(choice.state()))) == choice
+    assert "None of the labels is of a product with a building block that positions are" in str(choice)
+    assert "get no weight" not in str(choice)
+
+
 def test_the_kernel_of_all_targets_is_marked() -> None:
     first, second, third = TanimotoMinMax(), Gaussian(2.0), Gaussian(3.0)
     trials = (Trial(first, "first", -1.0, 0.5), Trial(second, "second", -0.5, 0.6))

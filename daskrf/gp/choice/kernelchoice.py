@@ -205,6 +205,9 @@ def choose_kernel(
     if kernel is None:
         search.run(columns or {})
         choice = search.choice(y[out], len(order))
+        span = (columns or {}).get(POSITIONS)
+        if span is not None and not X[:, slice(*span)].sum():
+            choice = replace(choice, without_blocks=True)
         return search.with_metric(choice, X, y, order, next(_parts(columns or {})))
     search.run_scales(kernel)
     return replace(search.choice(y[out], len(order), best=True), asked=kernel)

@@ -34,6 +34,7 @@ class KernelChoiceState(TypedDict):
     weighs_descriptors: NotRequired[bool]
     first: NotRequired[int]
     weightless: NotRequired[tuple[str, ...]]
+    without_blocks: NotRequired[bool]
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class KernelChoice(ChoiceByLabelsLeftOut):
         kinds, of substituents and of positions, if the evidence gives one of the latter a weight.
     weightless : tuple of str
         Kinds that tell products of a space apart, such as substituents, that the evidence gives no weight.
+    without_blocks : bool
+        Whether positions are counted, and no label is of a product with one of their building blocks.
     together : Kernel, optional
         The kernel of all targets, if they are modelled together.
     """
@@ -105,6 +108,7 @@ class KernelChoice(ChoiceByLabelsLeftOut):
     weighs_descriptors: bool = False
     first: int = 0
     weightless: tuple[str, ...] = ()
+    without_blocks: bool = False
     together: Kernel | None = None
 
     def _too_few(self) -> str:
@@ -143,8 +147,14 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             )
         if self.together is not None and self.together not in [trial.kernel for trial in self.trials]:
             notes.append(f"All targets together have {self.together.words()}, tried for another of them.")
-        if self.weightless:
-            kinds = " and ".join(self.weightless).capitalize()
+        if self.without_blocks:
+            notes.append(
+                "None of the labels is of a product with a building block that positions are counted from: "
+                "positions change no prediction."
+            )
+        weightless = [kind for kind in self.weightless if kind != POSITIONS or not self.without_blocks]
+        if weightless:
+            kinds = " and ".join(weightless).capitalize()
             notes.append(f"{kinds} get no weight by the evidence, and so change no prediction.")
         if self.first:
             name = self.trials[self.first].name
@@ -177,6 +187,8 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             state["first"] = self.first
         if self.weightless:
             state["weightless"] = self.weightless
+        if self.without_blocks:
+            state["without_blocks"] = True
         return state
 
     def _state_of(self, trial: Trial) -> TrialState:
@@ -212,4 +224,5 @@ class KernelChoice(ChoiceByLabelsLeftOut):
             weighs_descriptors=bool(state.get("weighs_descriptors")),
             first=int(state.get("first", 0)),
             weightless=tuple(state.get("weightless", ())),
+            without_blocks=bool(state.get("without_blocks")),
         )
