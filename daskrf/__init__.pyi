@@ -56,6 +56,8 @@ from daskrf.gp.processes.process import RandomFeatureGP as RandomFeatureGP
 from daskrf.gp.processes.sparse import SparseGP as SparseGP
 from daskrf.gp.sums.statistics import SufficientStatistics as SufficientStatistics
 from daskrf.jobs.shards import Shard as Shard
+from daskrf.jobs.shards import prepare_shards as prepare_shards
+from daskrf.jobs.shards import run_shard as run_shard
 from daskrf.kernels.composition import Composition as Composition
 from daskrf.kernels.coregionalized import Coregionalized as Coregionalized
 from daskrf.kernels.dotproduct import TanimotoDotProduct as TanimotoDotProduct

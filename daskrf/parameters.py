@@ -70,6 +70,8 @@ class Command:
         Options of a dataclass that make no sense here, such as ``"format__extra"``.
     resumable : bool
         Whether running the same command again resumes an interrupted run.
+    shards : bool
+        Whether its job can be made in shards; see `daskrf.run_shard`.
     workers_for : callable, optional
         Returns whether the command starts workers if the user does not say where to work, from the function
         arguments that it takes by name. Default: it does.
@@ -85,6 +87,7 @@ class Command:
     options: Mapping[str, Option] = field(default_factory=dict)
     without: tuple[str, ...] = ()
     resumable: bool = False
+    shards: bool = False
     workers_for: Callable[..., bool] | None = None
     prints: bool = False
     check: Callable[..., None] | None = None

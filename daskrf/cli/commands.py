@@ -75,6 +75,10 @@ class FunctionCommand(Command):
         self.has_more = any(p.kind is p.VAR_KEYWORD for p in inspect.signature(function).parameters.values())
         self.maps: MapOptions | None = None
         made = [each for parameter in self.parameters.values() for each in self._made(parameter)]
+        if self.cli.shards:
+            from daskrf.jobs.shards import sharing
+
+            made += map(where_option, parameters_of(sharing))
         returned = typing.get_type_hints(function)["return"]
         if any(hasattr(kind, "to_json") for kind in (returned, *typing.get_args(returned))):
             help_text = "Print the whole report as a JSON object."
@@ -95,8 +99,6 @@ class FunctionCommand(Command):
             from daskrf.workers.clients import client_of
 
             yield from map(where_option, parameters_of(client_of))
-        elif name in ("shard", "prepare"):
-            yield where_option(_explained(parameter))
         elif name == "progress":
             return
         elif any(getattr(kind, "__module__", "").startswith("daskrf.") for kind in parameter.kinds):

@@ -29,9 +29,12 @@ Shown = LineProgress | TerminalProgress
 
 @contextmanager
 def at_work(options: dict[str, Any]) -> Iterator[dict[str, object]]:
-    """Remove the options for workers from `options`; yield client, progress, shard and prepare."""
-    share: dict[str, object] = {name: options.pop(name) for name in ("shard", "prepare") if name in options}
-    _keep_here(options, share)
+    """Remove the options for workers and shares from `options`; yield client and progress.
+
+    What is called meanwhile makes the share of its job that the options name.
+    """
+    shard, prepare = options.pop("shard", None), options.pop("prepare", False)
+    _keep_here(options, sharded=shard is not None, prepare=prepare)
     places = {name: options.pop(name, None) for name in ("cluster", "scheduler", "scheduler_file")}
     here = {name: options.pop(name, None) for name in ("workers", "memory_limit")}
     shown = {name: options.pop(name, None) for name in ("tls_ca_file", "tls_cert", "tls_key")}
@@ -42,7 +45,10 @@ def at_work(options: dict[str, Any]) -> Iterator[dict[str, object]]:
             started()
             if client is not None:
                 _introduce(client, progress, places)
-            yield {"client": client, "progress": progress, **share}
+            from daskrf.jobs.shards import sharing  # not needed to refuse options
+
+            with sharing(shard, prepare):
+                yield {"client": client, "progress": progress}
 
 
 @contextmanager
@@ -58,15 +64,14 @@ def _saying_that_it_waits(progress: Shown) -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _keep_here(options: dict[str, object], share: dict[str, object]) -> None:
+def _keep_here(options: dict[str, object], *, sharded: bool, prepare: bool) -> None:
     """Start no workers for a shard, nor for preparing shards unless they are requested."""
     places = ("scheduler", "scheduler_file", "cluster", "workers")
     named = [name for name in places if options.get(name) is not None]
-    sharded = share.get("shard") is not None
     if sharded and named and options.get("workers") != 0:
         name = named[0].replace("_", "-")
         raise click.UsageError(f"A shard runs without workers; give --shard or --{name}, not both.")
-    if not named and (sharded or share.get("prepare")):
+    if not named and (sharded or prepare):
         options["workers"] = 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -21,19 +22,27 @@ READING = Option(section="Reading the files")
 def public(function: Callable[..., object]) -> Callable[..., object]:
     """Return the function of a command as Python calls it.
 
-    It also takes data in memory, checks the client, and its messages name arguments beside options.
+    It also takes data in memory, checks the client, and its messages name arguments beside options. The
+    arguments `shard` and `prepare` of version 0.1 still work.
     """
     from daskrf.errors import DaskrfError
+    from daskrf.jobs.shards import current_share, has_shards, sharing
     from daskrf.report.pythonwords import in_python
     from daskrf.sources.given import taking_data
     from daskrf.workers.clients import check_client, warn_of_unused_client
 
-    taking = taking_data(function)
+    taking, shards = taking_data(function), has_shards(function)
     parameters = inspect.signature(function).parameters
 
     @functools.wraps(taking)
     def called(*arguments: Any, **named: Any) -> Any:
-        client, is_shard = named.get("client"), named.get("shard") is not None
+        if shards and not named.keys().isdisjoint(("shard", "prepare")):
+            shard, prepare = named.pop("shard", None), named.pop("prepare", False)
+            if shard is not None or prepare:
+                _warn_of_shares(function.__name__, prepare=prepare)
+            with sharing(shard, prepare):
+                return called(*arguments, **named)
+        client, is_shard = named.get("client"), current_share().shard is not None
         if not is_shard:  # which takes none, and says so
             check_client(client)
         if client is None and not is_shard and "client" in parameters:
@@ -49,6 +58,14 @@ def public(function: Callable[..., object]) -> Callable[..., object]:
             raise
 
     return called
+
+
+def _warn_of_shares(name: str, *, prepare: bool) -> None:
+    """Warn of an argument that has become a function."""
+    old, new = ("prepare=True", "prepare_shards") if prepare else ("shard=", "run_shard")
+    shard = "" if prepare else '"0/64", '
+    message = f"In place of {name}(..., {old}) write daskrf.{new}(daskrf.{name}, {shard}...)."
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def summaries() -> Mapping[str, str]:

@@ -316,7 +316,7 @@ def add(
             raise OptionError(
                 "--undo and --to-round take only a model; leave out everything else except --dry-run."
             )
-        return run(_Undo(path, to_round, dry_run=dry_run), client, progress)  # type: ignore[return-value]
+        return run(_Undo(path, to_round, dry_run=dry_run), client, progress)
     if labels is None and (direction is None or not without):
         raise OptionError("Give the new labels, or only a direction to set with --direction.")
     if labels is None and for_labels:
@@ -331,9 +331,7 @@ def add(
         confirmed=confirm_direction,
         dry_run=dry_run,
     )
-    report = run(job, client, progress)
-    assert isinstance(report, AddReport)
-    return report
+    return run(job, client, progress)
 
 
 @dataclass

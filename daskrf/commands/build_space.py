@@ -15,7 +15,6 @@ from daskrf.commands import READING
 from daskrf.errors import OptionError
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import run
-from daskrf.jobs.shards import AnyShard, ShardReport
 from daskrf.parameters import Command
 from daskrf.quantities import amount
 from daskrf.report.lines import report_text
@@ -32,6 +31,7 @@ CLI = Command(
     step=10,
     options={"fragments": READING, "accept_rejects": READING},
     resumable=True,
+    shards=True,
 )
 
 _WIDE = 60  # characters of a template in the report
@@ -116,9 +116,7 @@ def build_space(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-) -> BuildReport | ShardReport:
+) -> BuildReport:
     """Assign building blocks to the slots of reactions, which makes a make-on-demand space.
 
     A block fits a slot if it matches the SMARTS of the slot. The space is a folder with the tables reactions,
@@ -141,12 +139,12 @@ def build_space(
         As in `fingerprint`.
     accept_rejects : bool
         As in `fingerprint`.
-    client, progress, shard, prepare
+    client, progress
         As in `fingerprint`.
 
     Returns
     -------
-    BuildReport or ShardReport
+    BuildReport
 
     Raises
     ------
@@ -159,4 +157,4 @@ def build_space(
         raise OptionError(f"fragments is one of {', '.join(get_args(BlockFragments))}, not {fragments!r}.")
     blocks = Input(inputs, format, accept_rejects=accept_rejects)
     request = BuildRequest(as_path(reactions), blocks, as_path(output), fragments)
-    return run(BuildSpaceJob(request, BuildReport), client, progress, shard, prepare)
+    return run(BuildSpaceJob(request, BuildReport), client, progress)

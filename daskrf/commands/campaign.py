@@ -11,7 +11,7 @@ from typing import Literal
 from distributed import Client
 
 from daskrf.acquisition.rule import parameters_of_rules
-from daskrf.campaigns.campaignjob import CampaignJob, Progressed, Steps
+from daskrf.campaigns.campaignjob import CampaignJob, Steps
 from daskrf.campaigns.options import CampaignOptions, beside, check_options, layout_among
 from daskrf.campaigns.scorer import Scorer, check_folder
 from daskrf.campaigns.settings import Section, read_settings, section_of
@@ -73,7 +73,7 @@ _DECIDED = {
     "found": {"model", "source", "maximize", "target", "format"},
 }
 _COMMANDS: Mapping[str, Callable[..., object]] = {"fit": fit, "suggest": suggest, "add": add, "found": found}
-_ALWAYS_DECIDED = {"client", "progress", "shard", "prepare"}
+_ALWAYS_DECIDED = {"client", "progress"}
 
 
 def _sections() -> dict[str, Section]:
@@ -243,7 +243,6 @@ def campaign(
         steps=Steps(sample=sample, fit=fit, suggest=suggest, add=add, estimate=found, show=show_rounds),
     )
     progressed = run(job, client, progress)
-    assert isinstance(progressed, Progressed)
     return CampaignReport(
         folder=folder,
         history=progressed.history,

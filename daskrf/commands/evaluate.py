@@ -296,7 +296,7 @@ def evaluate(
         _check_model(path, labels, options, refits)
         with _place(files.table, files.picture) as place:
             external = _EvaluateModel(place, path, cast(Paths, labels), options, library, **toward, **common)
-            return cast(EvaluationReport, run(external, None, progress))
+            return run(external, None, progress)
     folds, split = 5 if folds is None else folds, split or "random"
     _check(path, labels, folds, split, library)
     with _place(files.table, files.picture) as place:
@@ -323,7 +323,7 @@ def evaluate(
             learning_curve=learning_curve,
             **common,
         )
-        return cast(EvaluationReport, run(job, client, progress))
+        return run(job, client, progress)
 
 
 def _reading(

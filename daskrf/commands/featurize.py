@@ -18,7 +18,7 @@ from daskrf.features import FeatureMap, default_map
 from daskrf.features.featuremap import check_feature_map, feature_bytes
 from daskrf.files.backend import absolute, as_path
 from daskrf.fitting.learner import prepared
-from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
+from daskrf.jobs.job import Disk, Job, Need, Run, run
 from daskrf.jobs.memory import CHUNK_BYTES, ROW_BYTES, Making, MemoryNeed, peak
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.molecules import FingerprintSpec
@@ -47,6 +47,7 @@ CLI = Command(
     "daskrf featurize real.fingerprints -o real.features -M 8192",
     step=2,
     resumable=True,
+    shards=True,
     check=check_map_for,
 )
 
@@ -97,8 +98,6 @@ def featurize(
     fold: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
 ) -> da.Array: ...
 @overload
 def featurize(
@@ -110,9 +109,7 @@ def featurize(
     fold: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-) -> FeaturizeReport | ShardReport: ...
+) -> FeaturizeReport: ...
 def featurize(
     source: object,
     feature_map: FeatureMap | None = None,
@@ -122,8 +119,6 @@ def featurize(
     fold: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
 ) -> object:
     """Turn fingerprints into random features.
 
@@ -150,12 +145,12 @@ def featurize(
     fold : int, optional
         Fold each fingerprint kind to this many columns on reading. Default: 2048 for maps that can only take
         a few thousand columns, such as fastfood; other maps take unfolded fingerprints as they are.
-    client, progress, shard, prepare
+    client, progress
         As in `fingerprint`.
 
     Returns
     -------
-    FeaturizeReport, or ShardReport with `shard` or `prepare`, or dask.array.Array
+    FeaturizeReport, or dask.array.Array
         Of shape (n, ceil(M / 8)) and dtype uint8 for bits, else (n, M).
 
     Raises
@@ -194,7 +189,7 @@ def featurize(
     feature_map = map_for(feature_map, FingerprintSpec.from_state(fingerprints.spec["fingerprint"]), fold)
     check_map(feature_map, fingerprints.n_columns)
     features = FingerprintSource.of(fingerprints, feature_map, dtype == "bits")
-    return run(_Featurize(features, as_path(output), dtype), client, progress, shard, prepare)
+    return run(_Featurize(features, as_path(output), dtype), client, progress)
 
 
 @dataclass

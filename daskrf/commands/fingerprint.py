@@ -18,7 +18,7 @@ from daskrf.errors import InputError, StoreError, check_type
 from daskrf.files.backend import absolute, as_path
 from daskrf.files.disk import work_folder
 from daskrf.jobs import memory
-from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
+from daskrf.jobs.job import Disk, Job, Need, Run, run
 from daskrf.jobs.pieces import Partitions, Pieces, found_words, opened
 from daskrf.molecules import Fingerprinter, FingerprintSpec, rdkit_version
 from daskrf.molecules.counts.agreement import agrees
@@ -54,6 +54,7 @@ CLI = Command(
         "rows_per_partition": Option(least=1),
     },
     resumable=True,
+    shards=True,
 )
 
 _ROW_BYTES, _FEATURE_BYTES = 20, 1.2  # on disk, at most: ID and SMILES; one feature
@@ -132,9 +133,7 @@ def fingerprint(
     rows_per_partition: int | None = None,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-) -> FingerprintReport | ShardReport:
+) -> FingerprintReport:
     """Turn SMILES files into a fingerprint store.
 
     Prints which columns it reads. Lines that it cannot use are saved as rejects, with file, line, text and
@@ -165,17 +164,10 @@ def fingerprint(
         Where to run. Default: in this Python process.
     progress : Progress, optional
         Receives messages and progress.
-    shard : Shard or str, optional
-        ``"i/n"``: make only shard i (counted from 0) of n, without workers, as a task of a job array does.
-        Shards may run at the same time, on any hosts. When all have ended, run the command once more without
-        this option: it makes what is missing and finishes the job.
-    prepare : bool
-        Do only what must come before the shards: read the inputs, fit the map and make the plan. All shards
-        can then start at once.
 
     Returns
     -------
-    FingerprintReport, or ShardReport with `shard` or `prepare`
+    FingerprintReport
 
     Raises
     ------
@@ -198,7 +190,7 @@ def fingerprint(
         fragments=fragments,
         strict=strict,
     )
-    return run(job, client, progress, shard, prepare)
+    return run(job, client, progress)
 
 
 @dataclass

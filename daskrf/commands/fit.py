@@ -26,7 +26,8 @@ from daskrf.gp.choice.metricchoice import MetricChoice
 from daskrf.gp.processes.exact import ExactGP
 from daskrf.gp.processes.kerneltrials import KernelChoice
 from daskrf.gp.processes.processes import ProcessOptions
-from daskrf.jobs.job import AnyShard, ShardReport, run
+from daskrf.jobs.job import run
+from daskrf.jobs.shards import current_share
 from daskrf.kernels import Kernel, TanimotoMinMax
 from daskrf.measurements.reading import BY_SMILES, Reading
 from daskrf.models.classtargets import ClassTarget
@@ -104,6 +105,7 @@ CLI = Command(
         "unit": Option(metavar="[NAME=]UNIT", repeated=True, convert=_by_name),
     },
     resumable=True,
+    shards=True,
     check=_check_map,
     workers_for=_worth_workers,
 )
@@ -253,10 +255,8 @@ def fit(
     confirm_direction: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
     **model_options: object,
-) -> FitReport | ShardReport:
+) -> FitReport:
     """Fit a Gaussian process to labels.
 
     Chooses prior mean, signal variance and noise variance by the evidence (marginal likelihood) of all
@@ -381,7 +381,7 @@ def fit(
         pIC50.
     confirm_direction : bool
         Accept a direction that is otherwise refused because it contradicts what is known of the target.
-    client, progress, shard, prepare
+    client, progress
         As in `fingerprint`. The calling process solves the equations in any case. For a file of labels of up
         to 2 MiB without a library the command starts no workers, unless they are requested.
     **model_options
@@ -391,7 +391,7 @@ def fit(
 
     Returns
     -------
-    FitReport, or ShardReport with `shard` or `prepare`
+    FitReport
 
     Raises
     ------
@@ -443,10 +443,10 @@ def fit(
         direction=direction,
         confirm_direction=confirm_direction,
         client=client,
-        cut=shard is not None or prepare,
+        cut=not current_share().whole,
         model_options=model_options,
     )
-    return run(FitJob(training, FitReport), client, progress, shard, prepare)
+    return run(FitJob(training, FitReport), client, progress)
 
 
 def training_of(

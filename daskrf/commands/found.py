@@ -210,6 +210,4 @@ def found(
         check_space_options(request)
         population = SpacePopulation(screen_below(request, request.filters), space)
     job = FoundJob(request, n_draws, exclude_by, population, FoundReport)
-    report = run(job, client, progress)
-    assert isinstance(report, FoundReport)
-    return report
+    return run(job, client, progress)

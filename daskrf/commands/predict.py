@@ -20,9 +20,10 @@ from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.files.backend import absolute, are_small_files, as_path
 from daskrf.files.disk import work_folder
 from daskrf.gp.validation.intervals import checked_levels, levels_of
-from daskrf.jobs.job import AnyShard, Disk, Job, Need, Run, ShardReport, run
+from daskrf.jobs.job import Disk, Job, Need, Run, run
 from daskrf.jobs.memory import EXPANDED, Making, MemoryNeed
 from daskrf.jobs.pieces import Done, Partitions, Pieces, found_words, opened
+from daskrf.jobs.shards import current_share
 from daskrf.models.classtargets import links_state
 from daskrf.models.intervals import ends_of, interval_factors
 from daskrf.models.models import Model, need_of_model, open_model, read_model, score_seconds, target_names
@@ -61,6 +62,7 @@ CLI = Command(
         "accept_rejects": READING,
     },
     resumable=True,
+    shards=True,
     workers_for=lambda output, source: output is not None and not are_small_files(source),
     prints=True,
 )
@@ -173,9 +175,7 @@ def predict(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-) -> PredictReport | ShardReport:
+) -> PredictReport:
     """Predict every molecule of a library.
 
     The columns are row, id, smiles, mean, std (of the function) and std_y (of a new measurement, noise
@@ -218,12 +218,12 @@ def predict(
         How to read SMILES files, as in `fingerprint`. The model knows which fingerprints it needs.
     fragments : {"keep", "largest", "reject"}, optional
         What to do with molecules of several fragments. Default: as in the model's library.
-    accept_rejects, client, progress, shard, prepare
+    accept_rejects, client, progress
         As in `fingerprint`.
 
     Returns
     -------
-    PredictReport, or ShardReport with `shard` or `prepare`
+    PredictReport
 
     Raises
     ------
@@ -240,8 +240,7 @@ def predict(
         levels = checked_levels(intervals)
     if levels and not std:
         raise OptionError("--intervals (intervals) are made of standard deviations; leave --no-std out.")
-    shared = shard is not None or prepare
-    with output_or_temporary(output, "p", shared=shared) as place:
+    with output_or_temporary(output, "p", shared=not current_share().whole) as place:
         job = _Predict(
             path,
             input,
@@ -252,7 +251,7 @@ def predict(
             prints=output is None,
             std_error=std_error,
         )
-        return run(job, None if output is None else client, progress, shard, prepare)
+        return run(job, None if output is None else client, progress)
 
 
 @dataclass

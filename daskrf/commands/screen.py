@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Literal, get_args, overload
+from typing import Literal, get_args
 
 import pyarrow as pa
 from distributed import Client
@@ -17,7 +17,8 @@ from daskrf.commands import READING
 from daskrf.errors import InputError, OptionError, check_type, printable
 from daskrf.files.backend import as_path
 from daskrf.gp.validation.intervals import checked_levels, levels_of
-from daskrf.jobs.job import AnyShard, ShardReport, run
+from daskrf.jobs.job import run
+from daskrf.jobs.shards import current_share
 from daskrf.models.directions import words
 from daskrf.models.models import Model
 from daskrf.molecules.counts.spec import Fragments
@@ -94,6 +95,7 @@ CLI = Command(
         "accept_rejects": READING,
     },
     resumable=True,
+    shards=True,
 )
 
 
@@ -149,7 +151,6 @@ class ScreenReport(OfInput):
         return report_text(first, self.inputs, rejected=self.rejected, rejects=rejects, notes=self.notes)
 
 
-@overload
 def screen(
     model: Paths,
     source: Data | Sequence[Data],
@@ -182,83 +183,8 @@ def screen(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: None = None,
-    prepare: Literal[False] = False,
     **settings: object,
-) -> ScreenReport: ...
-@overload
-def screen(
-    model: Paths,
-    source: Data | Sequence[Data],
-    output: Paths | None = None,
-    *,
-    k: int = 1000,
-    acquisition: Acquisition | str = "greedy",
-    maximize: bool | None = None,
-    std: Std = "candidates",
-    intervals: float | Sequence[float] | None = None,
-    shortlist: float | None = None,
-    seed: int | None = None,
-    target: str | int | Mapping[str, float] | None = None,
-    where: str | Sequence[str] = (),
-    smarts: str | Sequence[str] = (),
-    without_smarts: str | Sequence[str] = (),
-    alerts: str | Sequence[str] = (),
-    similar_to: str | Sequence[str] = (),
-    least_similarity: float | None = None,
-    nearest: int | None = None,
-    exclude_labelled: bool = False,
-    exclude_by: Level | None = None,
-    overwrite: bool = False,
-    within: Mapping[str, Sequence[float | None]] | None = None,
-    per_block: int | None = None,
-    rough: Literal["fourier", "linear"] | None = None,
-    rough_components: int | None = None,
-    format: TableFormat | None = None,
-    fragments: Fragments | None = None,
-    accept_rejects: bool = False,
-    client: Client | None = None,
-    progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-    **settings: object,
-) -> ScreenReport | ShardReport: ...
-def screen(
-    model: Paths,
-    source: Data | Sequence[Data],
-    output: Paths | None = None,
-    *,
-    k: int = 1000,
-    acquisition: Acquisition | str = "greedy",
-    maximize: bool | None = None,
-    std: Std = "candidates",
-    intervals: float | Sequence[float] | None = None,
-    shortlist: float | None = None,
-    seed: int | None = None,
-    target: str | int | Mapping[str, float] | None = None,
-    where: str | Sequence[str] = (),
-    smarts: str | Sequence[str] = (),
-    without_smarts: str | Sequence[str] = (),
-    alerts: str | Sequence[str] = (),
-    similar_to: str | Sequence[str] = (),
-    least_similarity: float | None = None,
-    nearest: int | None = None,
-    exclude_labelled: bool = False,
-    exclude_by: Level | None = None,
-    overwrite: bool = False,
-    within: Mapping[str, Sequence[float | None]] | None = None,
-    per_block: int | None = None,
-    rough: Literal["fourier", "linear"] | None = None,
-    rough_components: int | None = None,
-    format: TableFormat | None = None,
-    fragments: Fragments | None = None,
-    accept_rejects: bool = False,
-    client: Client | None = None,
-    progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-    **settings: object,
-) -> ScreenReport | ShardReport:
+) -> ScreenReport:
     """Find the best molecules of a library.
 
     Scores every molecule of a library of any size, in bounded memory. The hits come best first, with these
@@ -340,7 +266,7 @@ def screen(
         longer in proportion, and the shortlist holds more of the best products.
     format, fragments
         As in `predict`.
-    accept_rejects, client, progress, shard, prepare
+    accept_rejects, client, progress
         As in `fingerprint`.
     **settings
         Settings of the rule that `acquisition` names, such as ``kappa=3.0`` for "ucb" and ``best=-9.0`` for
@@ -348,7 +274,7 @@ def screen(
 
     Returns
     -------
-    ScreenReport, or ShardReport with `shard` or `prepare`
+    ScreenReport
 
     Raises
     ------
@@ -366,7 +292,7 @@ def screen(
         raise OptionError(f"--seed is for a random draw, but {rule.name} draws nothing; leave it out.")
     filters = FilterTexts(where, smarts, without_smarts, alerts, similar_to, least_similarity, nearest)
     level = _level_of(exclude_by, exclude_labelled=exclude_labelled)
-    with output_or_temporary(output, "hits.parquet", shared=prepare or shard is not None) as place:
+    with output_or_temporary(output, "hits.parquet", shared=not current_share().whole) as place:
         request = ScreenRequest(
             model=as_path(model),
             input=Input(source, format, fragments, accept_rejects),
@@ -385,8 +311,8 @@ def screen(
             exclude_by=level,
             products=SpaceOptions(within, per_block, rough, rough_components),
         )
-        report = run(_job_of(request), client, progress, shard, prepare)
-        if output is None and isinstance(report, ScreenReport):
+        report = run(_job_of(request), client, progress)
+        if output is None:
             return replace(report, hits=None, rejects=None, left_out=rejects_beside(place))
         return report
 

@@ -13,7 +13,6 @@ from distributed import Client
 from daskrf.errors import OptionError
 from daskrf.files.backend import as_path
 from daskrf.jobs.job import run
-from daskrf.jobs.shards import AnyShard, ShardReport
 from daskrf.molecules import FingerprintSpec
 from daskrf.parameters import Command, Option
 from daskrf.quantities import amount
@@ -40,6 +39,7 @@ CLI = Command(
         "per_block": Option(least=1),
     },
     resumable=True,
+    shards=True,
 )
 
 
@@ -103,9 +103,7 @@ def search(
     overwrite: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-) -> SearchReport | ShardReport:
+) -> SearchReport:
     """Find the products of a make-on-demand space by similarity or by patterns.
 
     With similar_to, lists the products most similar to a molecule, by the Tanimoto similarity of counts: the
@@ -142,13 +140,12 @@ def search(
         Seed of the draw, without similar_to.
     overwrite : bool
         Replace a file at the output.
-    client, progress, shard, prepare
+    client, progress
         As in `fingerprint`.
 
     Returns
     -------
     SearchReport
-        For a shard, or the preparation of shards, a `ShardReport`.
 
     Raises
     ------
@@ -183,7 +180,7 @@ def search(
         without_smarts=unwanted,
         seed=seed,
     )
-    return run(ProductSearchJob(request, SearchReport), client, progress, shard, prepare)
+    return run(ProductSearchJob(request, SearchReport), client, progress)
 
 
 def _texts(texts: str | Sequence[str]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from daskrf.errors import OptionError, printable
 from daskrf.files.backend import as_list, as_path
 from daskrf.gp.validation.intervals import checked_levels, levels_of
 from daskrf.jobs.job import run
-from daskrf.jobs.shards import AnyShard, ShardReport
+from daskrf.jobs.shards import current_share
 from daskrf.models.directions import words
 from daskrf.models.models import Model
 from daskrf.molecules.counts.spec import Fragments
@@ -120,6 +120,7 @@ CLI = Command(
     },
     without=("format__extra",),
     resumable=True,
+    shards=True,
 )
 
 
@@ -222,10 +223,8 @@ def suggest(
     accept_rejects: bool = False,
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
     **settings: object,
-) -> SuggestReport | ShardReport:
+) -> SuggestReport:
     """Choose the next molecules to measure.
 
     Predicts every molecule of a library, and ranks the candidates that pass all filters: the molecules with
@@ -346,14 +345,14 @@ def suggest(
         As in `screen`.
     format, fragments
         As in `predict`.
-    accept_rejects, client, progress, shard, prepare
+    accept_rejects, client, progress
         As in `fingerprint`. Shards score; the last command chooses.
     **settings
         Settings of the rule that `acquisition` names, such as ``kappa=3.0`` for "ucb".
 
     Returns
     -------
-    SuggestReport, or ShardReport with `shard` or `prepare`
+    SuggestReport
 
     Raises
     ------
@@ -412,7 +411,7 @@ def suggest(
         same_fingerprint=same_fingerprint,
         budget=Budget.of(budget, price),
     )
-    with output_or_temporary(output, "batch.parquet", shared=prepare or shard is not None) as place:
+    with output_or_temporary(output, "batch.parquet", shared=not current_share().whole) as place:
         request = SuggestRequest(
             model=as_path(model),
             input=Input(source, format, fragments, accept_rejects),
@@ -435,11 +434,8 @@ def suggest(
         candidates = _candidates_of(request)
         if isinstance(candidates, SpaceCandidates):
             request = replace(request, shortlist=None)  # that of the screen: its products are all candidates
-        report = run(
-            SuggestJob(request, candidates, SuggestReport, _page_of), client, progress, shard, prepare
-        )
-        assert isinstance(report, SuggestReport | ShardReport)
-        if output is None and isinstance(report, SuggestReport):
+        report = run(SuggestJob(request, candidates, SuggestReport, _page_of), client, progress)
+        if output is None:
             return replace(report, batch=None, rejects=rejects_beside(place))
         return report
 

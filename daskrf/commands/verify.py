@@ -103,9 +103,7 @@ def verify(
         raise StoreError(
             f"{path} is {what}, which --repair cannot fix; {inspection.remedy(checked.kind, path)}."
         )
-    report = run(_Repair(path, checked), client, progress)
-    assert isinstance(report, VerifyReport)
-    return report
+    return run(_Repair(path, checked), client, progress)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar, cast
 
 from distributed import Client
 
@@ -33,7 +33,7 @@ from daskrf.files.disk import file_errors, is_work_folder, work_folder
 from daskrf.jobs import memory
 from daskrf.jobs.memory import MemoryNeed
 from daskrf.jobs.pieces import Pieces
-from daskrf.jobs.shards import PLAN, WHOLE, AnyShard, Counts, ShardReport, Share, agree
+from daskrf.jobs.shards import PLAN, WHOLE, Counts, Share, agree, taken_share
 from daskrf.quantities import format_bytes
 from daskrf.storage.lock import LOCK_FILE
 from daskrf.storage.runlog import RunLog, first_sentence, seconds_of
@@ -197,17 +197,30 @@ def run(
     job: Job[Report],
     client: Client | None = None,
     progress: Progress | None = None,
-    shard: AnyShard = None,
-    prepare: bool = False,
-) -> Report | ShardReport:
-    """Run a job, or a share of it; the other arguments are common to all commands.
+) -> Report:
+    """Run a job; the other arguments are common to all commands.
+
+    Within `daskrf.jobs.shards.sharing` only a share of the job is made.
 
     Returns
     -------
     Report
-        What `job.finish` returns; for a shard, or the preparation of shards, a `ShardReport`.
+        What `job.finish` returns. A share ends before that, with a `ShardReport` in its place, which
+        only `run_shard` and `prepare_shards` see, and return as such.
+
+    Raises
+    ------
+    InputError
+        If a client is given for a shard.
     """
-    start, share = time.monotonic(), Share.of(shard, prepare, client)
+    with taken_share() as share:
+        if share.shard is not None and client is not None:
+            raise InputError("A shard runs without a cluster; give a client or a shard, not both.")
+        return _run(job, share, client, progress)
+
+
+def _run(job: Job[Report], share: Share, client: Client | None, progress: Progress | None) -> Report:
+    start = time.monotonic()
     with (
         _logged(job, share, client, progress or Progress()) as recorded,
         share.lock(job.locked, job.name, recorded.note),
@@ -218,7 +231,7 @@ def run(
             recorded.begun = True
             counts = sum(map(this_run.make, pieces), Counts())
             if not share.whole:
-                return share.report(job.output, pieces[0].unit, counts, this_run.seconds)
+                return cast(Report, share.report(job.output, pieces[0].unit, counts, this_run.seconds))
             report = job.finish(this_run, counts.made)
             done = True
             return report

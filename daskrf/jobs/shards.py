@@ -1,24 +1,28 @@
 """One job as several independent runs, without a cluster: each shard makes its share, a last run the rest.
 
-Each task of a job array runs the same command with its own ``--shard i/n``; they do not communicate. A shard
-makes partitions with commit records, and checkpoints of sums, as any other run would. If it fails, only its
-own share is missing; the final command, the same one without ``--shard``, makes what is missing before it
-combines, cleans up and reports.
+Each task of a job array runs the same command with its own ``--shard i/n``, in Python by `run_shard`; they do
+not communicate. A shard makes partitions with commit records, and checkpoints of sums, as any other run
+would. If it fails, only its own share is missing; the final command, the same one without ``--shard``, makes
+what is missing before it combines, cleans up and reports.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import PurePath
-
-from distributed import Client
+from typing import ParamSpec, cast
 
 from daskrf.errors import InputError, StoreError
 from daskrf.files.backend import backend, is_file
+from daskrf.parameters import Command
 from daskrf.storage.differences import differences
 from daskrf.storage.integrity import read_sealed, write_sealed
 from daskrf.storage.lock import StoreLock
@@ -74,10 +78,6 @@ def _refusal(text: object) -> InputError:
         f"A shard is i/n with i from 0 to n - 1, such as 0/64 for the first and 63/64 for the last of 64, "
         f"not {text!r}."
     )
-
-
-AnyShard = Shard | str | None
-"""Type of a command's `shard` parameter: a `Shard`, its name i/n, or None for the whole job."""
 
 
 @dataclass(frozen=True)
@@ -144,17 +144,6 @@ class Share:
     shard: Shard | None = None
     prepare: bool = False
 
-    @classmethod
-    def of(cls, shard: AnyShard, prepare: bool, client: Client | None) -> Share:
-        """Return the share given by a command's keywords; refuse invalid combinations."""
-        if shard is None:
-            return cls(None, prepare)
-        if prepare:
-            raise InputError("Preparation serves all shards at once; give shard or prepare, not both.")
-        if client is not None:
-            raise InputError("A shard runs without a cluster; give a client or a shard, not both.")
-        return cls(Shard.of(shard))
-
     @property
     def whole(self) -> bool:
         """Whether this is a run without shards, which may delete and replace leftovers of other runs."""
@@ -195,6 +184,152 @@ class Share:
 
 WHOLE = Share()
 shard_of = Shard.of
+
+_SHARE: ContextVar[Share] = ContextVar("share", default=WHOLE)
+_Arguments = ParamSpec("_Arguments")
+
+
+def current_share() -> Share:
+    """Return the share that the next job makes: all of it, unless `sharing` says otherwise."""
+    return _SHARE.get()
+
+
+@contextmanager
+def sharing(shard: Shard | str | None = None, prepare: bool = False) -> Iterator[None]:
+    """Let a command that is called within the context make only a share of its job.
+
+    The command then returns a `ShardReport` in place of its report: call it by `run_shard` and
+    `prepare_shards`, which say so by their types.
+
+    Parameters
+    ----------
+    shard : Shard or str, optional
+        ``"i/n"``: make only shard i (counted from 0) of n, without workers, as a task of a job array does.
+        Shards may run at the same time, on any hosts. When all have ended, run the command once more without
+        this option: it makes what is missing and finishes the job.
+    prepare : bool
+        Do only what must come before the shards: read the inputs, fit the map and make the plan. All shards
+        can then start at once.
+
+    Raises
+    ------
+    InputError
+        If both are given, or there is no such shard.
+    """
+    if (shard is not None and prepare) or not _SHARE.get().whole:
+        raise InputError("Preparation serves all shards at once; give shard or prepare, not both.")
+    token = _SHARE.set(Share(None if shard is None else Shard.of(shard), prepare))
+    try:
+        yield
+    finally:
+        _SHARE.reset(token)
+
+
+@contextmanager
+def taken_share() -> Iterator[Share]:
+    """Yield the share that a job is to make, which jobs that it starts itself do not take over."""
+    share = _SHARE.get()
+    token = _SHARE.set(WHOLE)
+    try:
+        yield share
+    finally:
+        _SHARE.reset(token)
+
+
+def run_shard(
+    command: Callable[_Arguments, object],
+    shard: Shard | str,
+    /,
+    *arguments: _Arguments.args,
+    **named: _Arguments.kwargs,
+) -> ShardReport:
+    """Make one shard of the job of a command, as a task of a job array does; `--shard` in Python.
+
+    Shards may run at the same time, on any hosts, each without workers. When all have ended, call the command
+    itself: it makes what is missing and finishes the job.
+
+    Parameters
+    ----------
+    command : function
+        `fingerprint`, `featurize`, `fit`, `predict`, `screen`, `suggest`, `search` or `build_space`.
+    shard : Shard or str
+        ``"i/n"`` for shard i, counted from 0, of n.
+    *arguments, **named
+        Those of the command.
+
+    Returns
+    -------
+    ShardReport
+
+    Raises
+    ------
+    InputError
+        If the command has no shards, there is no such shard, or a client is given; else as the command.
+
+    Examples
+    --------
+    >>> import daskrf, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     library = ["CCO", "c1ccccc1O", "CC(=O)O"]
+    ...     store = f"{folder}/fp"
+    ...     for shard in ("0/2", "1/2"):
+    ...         report = daskrf.run_shard(daskrf.fingerprint, shard, library, store, rows_per_partition=2)
+    ...     (report.made, report.missing, daskrf.fingerprint(library, store, rows_per_partition=2).kept)
+    (1, 0, 3)
+    """
+    _check_command(command)
+    with sharing(shard):
+        return cast(ShardReport, command(*arguments, **named))
+
+
+def prepare_shards(
+    command: Callable[_Arguments, object], /, *arguments: _Arguments.args, **named: _Arguments.kwargs
+) -> ShardReport:
+    """Do what must come before the shards of a job, so that all can start at once; `--prepare` in Python.
+
+    It reads the inputs, fits the map and makes the plan.
+
+    Parameters
+    ----------
+    command : function
+        As in `run_shard`.
+    *arguments, **named
+        Those of the command; unlike shards it may have workers, given as `client`.
+
+    Returns
+    -------
+    ShardReport
+
+    Raises
+    ------
+    InputError
+        If the command has no shards; else as the command.
+
+    Examples
+    --------
+    >>> import daskrf, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     report = daskrf.prepare_shards(daskrf.fingerprint, ["CCO", "CCN"], f"{folder}/fp")
+    >>> (report.shard, report.made, report.missing)
+    (None, 0, 1)
+    """
+    _check_command(command)
+    with sharing(prepare=True):
+        return cast(ShardReport, command(*arguments, **named))
+
+
+def has_shards(command: Callable[..., object]) -> bool:
+    """Return whether the job of a function of `daskrf.commands` can be made in shards."""
+    while isinstance(command, functools.partial):
+        command = command.func
+    settings = getattr(inspect.getmodule(inspect.unwrap(command)), "CLI", None)
+    return isinstance(settings, Command) and settings.shards
+
+
+def _check_command(command: Callable[..., object]) -> None:
+    if not has_shards(command):
+        name = getattr(command, "__name__", repr(command))
+        raise InputError(f"{name} has no shards; call it as it is.")
 
 
 def agree(share: Share, path: PurePath, spec: Mapping[str, object]) -> None:

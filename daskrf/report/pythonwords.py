@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from daskrf.jobs.shards import has_shards
 from daskrf.parameters import Option, Parameter, parameters_of
 from daskrf.workers.clients import client_of
 
@@ -74,6 +75,8 @@ def _arguments(function: Callable[..., object]) -> dict[str, str]:
             arguments |= {f"--{name}": "client=..." for name in fields}
         else:
             arguments |= dict(_options(parameter, None))
+    if has_shards(function):
+        arguments |= {"--shard": "daskrf.run_shard(...)", "--prepare": "daskrf.prepare_shards(...)"}
     if "maximize" in {parameter.name for parameter in parameters_of(function)}:
         arguments["--minimize"] = "maximize=False"
     return arguments

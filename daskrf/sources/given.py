@@ -34,6 +34,7 @@ from daskrf.files.backend import (
     remove_quietly,
 )
 from daskrf.files.disk import file_errors, private_folder
+from daskrf.jobs.shards import current_share
 from daskrf.molecules.isolation import each
 from daskrf.parameters import OUTPUTS, TABLES, parameters_of
 from daskrf.storage.hits import rejects_of
@@ -94,7 +95,7 @@ def taking_data(function: Callable[..., object]) -> Callable[..., object]:
         data = [each for each in data if not (poses and each.name == rows)]
         if not data and not poses:
             return function(*arguments, **named)
-        keep = bool(values.get("prepare")) or values.get("shard") is not None  # other shards read it, too
+        keep = not current_share().whole  # other shards read it, too
         if (
             "every_row" in signature.parameters
             and values.get("every_row") is None

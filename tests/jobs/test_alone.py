@@ -14,6 +14,7 @@ from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.features import TanimotoMinMaxFeatures
 from daskrf.gp.processes.exact import ExactGP
+from daskrf.jobs.shards import run_shard
 from daskrf.storage.inspection import verify
 from daskrf.storage.model import load_model
 from tests.jobs.job import model_arrays
@@ -106,7 +107,6 @@ def test_molecules_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
         (["smiles,y", "M1,1", "M2,2"], {}, "has no SMILES in 'smiles', such as 'M1'; name the SMILES column"),
         (["id,smiles,y", "M1,CC,1", "M2,CO,2"], {"key_column": "id"}, "has no SMILES in 'id'"),
         (["smiles,y", "CC,1", "CO,2"], {"key": "id"}, "cannot be joined by id"),
-        (["smiles,y", "CC,1", "CO,2"], {"shard": "0/2"}, "cannot be split into shards"),
         (["smiles,y,z", "CC,1,2", "CO,2,3"], {}, "several numeric columns"),
         (["smiles,y", "CC,1", "CO,1"], {}, "are the same"),
         (
@@ -122,6 +122,13 @@ def test_what_cannot_be_fitted_leaves_nothing(
     path = put(tmp_path / "a.csv", lines)
     with pytest.raises(InputError, match=re.escape(words)):
         fit(path, output=tmp_path / "model", **options)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_fit_without_a_library_has_no_shards(tmp_path: Path) -> None:
+    path = put(tmp_path / "a.csv", ["smiles,y", "CC,1", "CO,2"])
+    with pytest.raises(InputError, match="cannot be split into shards"):
+        run_shard(fit, "0/2", path, output=tmp_path / "model")
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.csv"]
 
 

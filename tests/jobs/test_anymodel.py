@@ -29,6 +29,7 @@ from daskrf import (
 )
 from daskrf.acquisition import acquisition_for
 from daskrf.errors import OptionError, StoreError
+from daskrf.jobs.shards import run_shard
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.alerts import catalog_of
@@ -235,7 +236,7 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
     whole = screen(made, source, tmp_path / "whole.parquet", **options).table
     if made.name == "Tanimoto":
         for shard in ("0/2", "1/2"):
-            screen(made, source, tmp_path / "shards.parquet", shard=shard, **options)
+            run_shard(screen, shard, made, source, tmp_path / "shards.parquet", **options)
         assert screen(made, source, tmp_path / "shards.parquet", **options).table.equals(whole)
     add, left = ProductScores.add, [3]
 
@@ -272,7 +273,7 @@ def test_a_linear_ranking_finds_the_best(
     again = screen(model, space / "space", tmp_path / "again.parquet", **options)
     assert again.table.equals(report.table)
     for shard in ("0/2", "1/2"):
-        screen(model, space / "space", tmp_path / "shards.parquet", shard=shard, **options)
+        run_shard(screen, shard, model, space / "space", tmp_path / "shards.parquet", **options)
     assert screen(model, space / "space", tmp_path / "shards.parquet", **options).table.equals(report.table)
     limits = {"heavy_atoms": (9, 12)}
     within = screen(model, space / "space", tmp_path / "w.parquet", rough="linear", within=limits, **options)

@@ -15,6 +15,7 @@ from distributed import Client, LocalCluster
 
 import daskrf
 from daskrf.errors import ClientWarning, InputError
+from daskrf.jobs.shards import prepare_shards, run_shard
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def test_a_default_client_is_not_used_and_a_line_says_so(cluster: LocalCluster, 
             labels = {"smiles": ["CCO", "CCN", "CCC", "CCCC"], "y": [1.0, 2.0, 3.0, 4.5]}
             daskrf.fit(labels, output=tmp_path / "m", direction="maximize", client=client)
             daskrf.predict(tmp_path / "m", ["CCCO"])  # too little for workers
-            daskrf.fingerprint(["C"], tmp_path / "shards", prepare=True, client=client)
-            daskrf.fingerprint(["C"], tmp_path / "shards", shard="0/1")  # a shard works alone
+            prepare_shards(daskrf.fingerprint, ["C"], tmp_path / "shards", client=client)
+            run_shard(daskrf.fingerprint, "0/1", ["C"], tmp_path / "shards")  # a shard works alone
             lazy = daskrf.featurize(da.ones((2, 8), chunks=1), daskrf.TanimotoMinMaxFeatures(8))
             assert lazy.compute(scheduler="synchronous").shape == (2, 1)
             # A task on a worker is no place for a word on clients, and must not wait for others.

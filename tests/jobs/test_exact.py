@@ -22,6 +22,7 @@ from daskrf.demo.objective import score
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import choose_kernel
 from daskrf.gp.solve.kernelmatrix import KernelMatrix
+from daskrf.jobs.shards import run_shard
 from daskrf.kernels import Gaussian, TanimotoMinMax
 from daskrf.kernels.kernel import from_state as kernel_from_state
 from daskrf.molecules import Fingerprinter, FingerprintSpec
@@ -270,7 +271,7 @@ def test_shards_gather_and_the_last_command_solves(
     with patch("daskrf.fitting.parts._GROUP_ROWS", (1, 1)):
         fit(store, inputs[1], tmp_path / "whole", **options)
         for shard in ("1/3", "0/3", "2/3"):
-            fit(store, inputs[1], tmp_path / "model", shard=shard, **options)
+            run_shard(fit, shard, store, inputs[1], tmp_path / "model", **options)
         with patch.object(FingerprintStore, "read_fingerprints", None):
             fit(store, inputs[1], tmp_path / "model", **options)
     left, right = model_arrays(tmp_path / "whole"), model_arrays(tmp_path / "model")

@@ -24,6 +24,7 @@ from daskrf.features import (
     RandomMaclaurinFeatures,
     TanimotoMinMaxFeatures,
 )
+from daskrf.jobs.shards import run_shard
 from daskrf.kernels import Gaussian, Polynomial
 from daskrf.storage.inspection import status
 from tests.jobs.job import data_digests, model_arrays
@@ -120,7 +121,7 @@ def test_labels_alone_fold_as_well(inputs: tuple[Path, Path], tmp_path: Path) ->
 def test_the_same_bytes_by_shards(stores: dict[int, Path], tmp_path: Path) -> None:
     featurize(stores[0], MAP, tmp_path / "whole")
     for shard in ("1/2", "0/2"):
-        featurize(stores[0], MAP, tmp_path / "shards", shard=shard)
+        run_shard(featurize, shard, stores[0], MAP, tmp_path / "shards")
     assert data_digests(tmp_path / "whole") == data_digests(tmp_path / "shards")
 
 

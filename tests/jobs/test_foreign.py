@@ -12,7 +12,7 @@ import pytest
 
 from daskrf import featurize, fingerprint, fit, predict, screen, status, verify
 from daskrf.errors import DaskrfError, InputError, StoreError
-from daskrf.jobs.shards import PLAN, Shard, Share, agree
+from daskrf.jobs.shards import PLAN, Shard, Share, agree, run_shard
 from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import labels_of
 from daskrf.models.models import read_model
@@ -106,7 +106,7 @@ def test_stores_of_wrong_types(
         sentence(lambda: str(verify(path)))
         sentence(lambda: list(open_source(stored_library(path), FEATURES).blocks(0)))
         if kind == "fp":
-            sentence(lambda: fingerprint(job / "library.smi", path, rows_per_partition=30, shard="0/2"))
+            sentence(lambda: run_shard(fingerprint, "0/2", job / "library.smi", path, rows_per_partition=30))
         else:
             sentence(lambda: open_source(stored_library(path)).feature_map)
             sentence(lambda: featurize(job / "fp", FEATURES, path))

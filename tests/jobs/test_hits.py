@@ -13,6 +13,7 @@ import pytest
 
 from daskrf import fingerprint, fit, screen, status, verify
 from daskrf.errors import InputError, StoreError
+from daskrf.jobs.shards import run_shard
 from daskrf.models import duplicates, labelled
 from daskrf.models.models import read_model
 from daskrf.screens import libraryranking, libraryscreen
@@ -111,7 +112,7 @@ def test_hits_of_another_search_are_kept(
             with pytest.raises(
                 StoreError, match=f"{path} holds the hits of another search: .*{message}"
             ) as error:
-                screen(made / "model", made / "fp", path, **{"k": 9, **options}, shard=shard)
+                run_shard(screen, shard, made / "model", made / "fp", path, **{"k": 9, **options})
             assert "overwrite=True" in str(error.value)
     assert path.read_bytes() == before
     screen(made / "model", made / "fp", path, **{"k": 9, **options}, overwrite=True)

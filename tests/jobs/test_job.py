@@ -22,6 +22,7 @@ from distributed import Client
 from daskrf import RandomFeatureGP, featurize, fingerprint, fit, local_cluster, predict, screen
 from daskrf.acquisition import acquisition_for
 from daskrf.errors import InputError, StoreError
+from daskrf.jobs.shards import prepare_shards
 from daskrf.models.models import read_model
 from daskrf.screens import libraryranking as screening
 from daskrf.sources.sources import open_source
@@ -60,7 +61,7 @@ def test_a_finished_store_keeps_nothing_of_workers_killed_elsewhere(
     inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     """No process of another host can be looked at, so that a run before the end lets it live."""
-    fingerprint(inputs[0], tmp_path / "fp", prepare=True)
+    prepare_shards(fingerprint, inputs[0], tmp_path / "fp")
     left = tmp_path / "fp" / "_staging" / ".tmp-000000~elsewhere~1~0123abcd"
     left.mkdir(parents=True)
     (left / "half").touch()

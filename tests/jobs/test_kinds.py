@@ -14,6 +14,7 @@ from daskrf import FingerprintSpec, TanimotoMinMaxFeatures, fingerprint, fit, pl
 from daskrf.arrays import column_slice
 from daskrf.cli.app import run
 from daskrf.errors import StoreError
+from daskrf.jobs.shards import run_shard
 from daskrf.storage.inspection import status
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
 from daskrf.storage.stores.predictions import PredictionStore
@@ -62,7 +63,7 @@ def test_the_same_bytes_by_shards_and_workers(
     spec = FingerprintSpec(KINDS)
     fingerprint(inputs[0], tmp_path / "by workers", spec=spec, rows_per_partition=130, client=client)
     for shard in ("1/2", "0/2"):
-        fingerprint(inputs[0], tmp_path / "by shards", spec=spec, rows_per_partition=130, shard=shard)
+        run_shard(fingerprint, shard, inputs[0], tmp_path / "by shards", spec=spec, rows_per_partition=130)
     assert data_digests(tmp_path / "by workers") == data_digests(store)
     assert data_digests(tmp_path / "by shards") == data_digests(store)
     words = "\n".join(status(store).words)

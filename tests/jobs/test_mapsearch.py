@@ -28,6 +28,7 @@ from daskrf.fitting.mapsearch import LabelledSample, labelled_sample
 from daskrf.gp import AutoMap, choose_length_scale, choose_map
 from daskrf.gp.choice.lengthscale import usual_length_scale
 from daskrf.jobs.job import Run
+from daskrf.jobs.shards import run_shard
 from daskrf.kernels import Gaussian
 from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import labels_of
@@ -110,7 +111,7 @@ def test_workers_and_shards_find_the_same(
         there.length_scale.state() == report.length_scale.state()
     )
     for shard in ("1/2", "0/2"):
-        fit(store, inputs[1], tmp_path / "cut", feature_map=ASKED, shard=shard)
+        run_shard(fit, shard, store, inputs[1], tmp_path / "cut", feature_map=ASKED)
     with patch("daskrf.fitting.mapsearch.choose_length_scale", side_effect=AssertionError("searched again")):
         cut = fit(store, inputs[1], tmp_path / "cut", feature_map=ASKED)
     assert cut.length_scale.state() == report.length_scale.state()

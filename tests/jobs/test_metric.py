@@ -28,6 +28,7 @@ from daskrf import (
 from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
 from daskrf.gp import choose_metric
+from daskrf.jobs.shards import run_shard
 from daskrf.kernels import MetricGaussian
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
@@ -128,11 +129,11 @@ def test_what_was_learned_is_not_learned_again(made: Path, store: Path, tmp_path
     killed = patch("daskrf.fitting.parts.FeatureSums.solve", side_effect=KeyboardInterrupt)
     with killed, pytest.raises(KeyboardInterrupt):
         fit(store, made / "y.csv", tmp_path / "model", **given)
-    fit(store, made / "y.csv", tmp_path / "cut", shard="1/2", **given)
+    run_shard(fit, "1/2", store, made / "y.csv", tmp_path / "cut", **given)
     with patch("daskrf.fitting.mapsearch.choose_metric", side_effect=AssertionError("learned again")):
         first: Any = fit(store, made / "y.csv", tmp_path / "model", **given)
         again: Any = fit(store, made / "y.csv", tmp_path / "model", **given)
-        fit(store, made / "y.csv", tmp_path / "cut", shard="0/2", **given)
+        run_shard(fit, "0/2", store, made / "y.csv", tmp_path / "cut", **given)
         together: Any = fit(store, made / "y.csv", tmp_path / "cut", **given)
     assert first.metric == again.metric == together.metric
     assert str(first).count("  taken") == 1

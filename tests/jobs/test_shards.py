@@ -8,18 +8,21 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+import daskrf
 from daskrf import Shard, fingerprint
 from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
-from daskrf.jobs.shards import ShardReport
+from daskrf.jobs.shards import ShardReport, current_share, prepare_shards, run_shard, sharing
 from daskrf.molecules import FingerprintSpec
 from daskrf.storage.lock import StoreLock
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -50,13 +53,15 @@ def whole(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_shards_of_fingerprint(whole: Path, inputs: tuple[Path, Path], tmp_path: Path, count: int) -> None:
-    report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, prepare=True)
+    report = prepare_shards(fingerprint, inputs[0], tmp_path / "fp", rows_per_partition=50)
     assert (report.made, report.missing, report.total) == (0, 13, 13)
     with no_scan():
         for index in reversed(range(count)):
-            report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard=Shard(index, count))
+            report = run_shard(
+                fingerprint, Shard(index, count), inputs[0], tmp_path / "fp", rows_per_partition=50
+            )
             assert (report.made, report.found) == (len(range(index, 13, count)), 0)
-        again = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard=f"0/{count}")
+        again = run_shard(fingerprint, f"0/{count}", inputs[0], tmp_path / "fp", rows_per_partition=50)
     assert (report.missing, again.missing, again.made) == (0, 0, 0)
     assert again.found == len(range(0, 13, count))
     last = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50)
@@ -68,7 +73,7 @@ def test_shards_of_fingerprint(whole: Path, inputs: tuple[Path, Path], tmp_path:
 def test_the_last_command_makes_what_shards_left(
     whole: Path, inputs: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    report = fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard="1/3")  # unprepared
+    report = run_shard(fingerprint, "1/3", inputs[0], tmp_path / "fp", rows_per_partition=50)  # unprepared
     assert isinstance(report, ShardReport)
     assert (report.made, report.missing) == (4, 9)
     assert "9 of 13 partitions of all shards are missing" in str(report)
@@ -80,7 +85,7 @@ def test_the_last_command_makes_what_shards_left(
 def test_a_shard_of_another_job_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     path = tmp_path / "copy.smi"
     path.write_bytes(inputs[0].read_bytes())
-    fingerprint(path, tmp_path / "fp", rows_per_partition=50, prepare=True)
+    prepare_shards(fingerprint, path, tmp_path / "fp", rows_per_partition=50)
     before = data_digests(tmp_path / "fp")
     with no_scan():
         for options, differing in (
@@ -89,15 +94,15 @@ def test_a_shard_of_another_job_is_refused(inputs: tuple[Path, Path], tmp_path: 
             ({"rows_per_partition": 51}, r"--rows-per-partition \(was 50, now 51\)"),
         ):
             with pytest.raises(StoreError, match=differing):
-                fingerprint(path, tmp_path / "fp", **({"rows_per_partition": 50, "shard": "0/2"} | options))
+                run_shard(fingerprint, "0/2", path, tmp_path / "fp", **({"rows_per_partition": 50} | options))
         with pytest.raises(StoreError, match="the input files"):
-            fingerprint(inputs[0], tmp_path / "fp", rows_per_partition=50, shard="0/2")
+            run_shard(fingerprint, "0/2", inputs[0], tmp_path / "fp", rows_per_partition=50)
         with path.open("a") as file:
             file.write("CCO more\n")
         with pytest.raises(StoreError, match="the content of the input files has changed"):
-            fingerprint(path, tmp_path / "fp", rows_per_partition=50, shard="0/2")
+            run_shard(fingerprint, "0/2", path, tmp_path / "fp", rows_per_partition=50)
     path.write_bytes(inputs[0].read_bytes().replace(b"m7\n", b"m8\n"))  # of the same size
-    fingerprint(path, tmp_path / "fp", rows_per_partition=50, shard="0/2")
+    run_shard(fingerprint, "0/2", path, tmp_path / "fp", rows_per_partition=50)
     assert before.items() <= data_digests(tmp_path / "fp").items()
     notes = Notes()  # the last command compares contents, and so little work is done again
     fingerprint(path, tmp_path / "fp", rows_per_partition=50, progress=notes)
@@ -114,26 +119,56 @@ class Notes(Progress):
 
 
 def test_a_shard_takes_no_client_and_no_preparation(inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    for keywords, words in (({"client": object()}, "without a cluster"), ({"prepare": True}, "not both")):
-        with pytest.raises(InputError, match=words):
-            fingerprint(inputs[0], tmp_path / "fp", shard="0/2", **keywords)
+    with pytest.raises(InputError, match="without a cluster"):
+        run_shard(fingerprint, "0/2", inputs[0], tmp_path / "fp", client=object())
+    with sharing(prepare=True), pytest.raises(InputError, match="not both"):
+        run_shard(fingerprint, "0/2", inputs[0], tmp_path / "fp")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_without_shards_is_refused(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    for command in (daskrf.evaluate, daskrf.plan, print):
+        with pytest.raises(InputError, match=rf"{command.__name__} has no shards"):
+            run_shard(command, "0/2", inputs[0], tmp_path / "fp")
+
+
+def test_shard_and_prepare_as_arguments_still_work(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    arguments = {"inputs": inputs[0], "output": tmp_path / "fp", "rows_per_partition": 50}
+    with pytest.warns(DeprecationWarning, match=r"daskrf\.prepare_shards\(daskrf\.fingerprint, \.") as said:
+        assert fingerprint(**arguments, prepare=True).made == 0
+    assert said[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match=r'daskrf\.run_shard\(daskrf\.fingerprint, "0/64", \.'):
+        assert fingerprint(**arguments, shard="1/3").made == 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fingerprint(**arguments, shard=None, prepare=False).made == 9
+
+
+def test_a_share_ends_with_its_command(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    arguments = {"inputs": inputs[0], "output": tmp_path / "fp", "rows_per_partition": 50}
+    with pytest.raises(InputError, match="A shard is i/n"):
+        run_shard(fingerprint, "2/2", **arguments)
+    with pytest.raises(InputError, match="without a cluster"):
+        run_shard(fingerprint, "0/2", **arguments, client=object())
+    assert current_share().whole
+    assert fingerprint(**arguments).made == 13
 
 
 def test_drivers_and_shards_exclude_each_other(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     arguments = {"inputs": inputs[0], "output": tmp_path / "fp", "rows_per_partition": 50}
-    store = fingerprint(**arguments, prepare=True).output
+    store = prepare_shards(fingerprint, **arguments).output
     with (
         StoreLock(store, "daskrf fingerprint"),
         pytest.raises(StoreError, match="in use by daskrf fingerprint"),
     ):
-        fingerprint(**arguments, shard="0/3")
+        run_shard(fingerprint, "0/3", **arguments)
     with StoreLock(store, "shard 1 of 3", "1-of-3"):
-        for share in ({}, {"shard": "1/3"}, {"shard": "0/4"}):
+        shards = (partial(run_shard, fingerprint, shard) for shard in ("1/3", "0/4"))
+        for call in (fingerprint, *shards):
             with pytest.raises(StoreError, match=f"in use by shard 1 of 3 .process {os.getpid()}"):
-                fingerprint(**arguments, **share)
-        fingerprint(**arguments, prepare=True)
-        assert fingerprint(**arguments, shard="0/3").made == 5
+                call(**arguments)
+        prepare_shards(fingerprint, **arguments)
+        assert run_shard(fingerprint, "0/3", **arguments).made == 5
     assert fingerprint(**arguments).made == 8
 
 
@@ -148,18 +183,18 @@ def packed(inputs: tuple[Path, Path], tmp_path: Path) -> Path:
 def test_shards_keep_the_spool_for_each_other(packed: Path, whole: Path, tmp_path: Path) -> None:
     with patch("daskrf.tables.spool.CHUNK_ROWS", 100):
         arguments = {"inputs": packed, "output": tmp_path / "fp", "rows_per_partition": 50}
-        fingerprint(**arguments, prepare=True)
+        prepare_shards(fingerprint, **arguments)
         chunks = list((tmp_path / ".fp.daskrf").rglob("*.zst"))
         assert len(chunks) == 7
         with no_scan():
-            fingerprint(**arguments, shard="0/2")
+            run_shard(fingerprint, "0/2", **arguments)
         assert list((tmp_path / ".fp.daskrf").rglob("*.zst")) == chunks
         for chunk in chunks:
             chunk.unlink()
         chunks[0].parent.rmdir()
         with no_scan(), pytest.raises(AssertionError, match="scanned again"):
-            fingerprint(**arguments, shard="1/2")  # slow without the spool, so it is made again
-        fingerprint(**arguments, shard="1/2")
+            run_shard(fingerprint, "1/2", **arguments)  # slow without the spool, so it is made again
+        run_shard(fingerprint, "1/2", **arguments)
         assert list((tmp_path / ".fp.daskrf").rglob("*.zst"))
         fingerprint(**arguments)
     assert not (tmp_path / ".fp.daskrf").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ from daskrf import LandmarkFeatures, featurize, fingerprint, fit, predict, scree
 from daskrf.errors import InputError, StoreError
 from daskrf.fitting import totals as fitting
 from daskrf.gp.sums.sums import strip_columns
+from daskrf.jobs.shards import prepare_shards, run_shard
 from daskrf.measurements import Reading
 from daskrf.models.joinedlabels import labels_of
 from daskrf.storage.stores.fingerprintstore import FingerprintStore
@@ -59,15 +61,15 @@ def done(inputs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 def sharded(stage: Callable[..., Any], count: int, *arguments: Any, trees: int = 1, **keywords: Any) -> Any:
     """Prepare a stage, run all but the first of its shards in falling order, and then the last command."""
-    prepared = stage(*arguments, **keywords, prepare=True)
+    prepared = prepare_shards(stage, *arguments, **keywords)
     assert prepared.made == 0
     assert prepared.missing == prepared.total > 0
     with nothing_prepared_again():
         for index in reversed(range(1, count)):
-            report = stage(*arguments, **keywords, shard=f"{index}/{count}")
+            report = run_shard(stage, f"{index}/{count}", *arguments, **keywords)
             assert report.made == trees * len(range(index, report.total // trees, count))
         if count > 1:
-            again = stage(*arguments, **keywords, shard=f"1/{count}")
+            again = run_shard(stage, f"1/{count}", *arguments, **keywords)
             first = trees * len(range(0, again.total // trees, count))
             assert (again.made, again.missing) == (0, first)
     return stage(*arguments, **keywords)
@@ -119,7 +121,7 @@ def test_a_map_is_learned_once_for_all_shards(done: Path, inputs: tuple[Path, Pa
     with small_groups():
         for stage, arguments in (
             (featurize, (done / "fp", LANDMARKS)),
-            (lambda *a, **k: fit(a[0], inputs[1], *a[1:], feature_map=LANDMARKS, **k), (done / "fp",)),
+            (partial(fit, done / "fp", inputs[1], feature_map=LANDMARKS), ()),
         ):
             name = "phi" if stage is featurize else "model"
             stage(*arguments, tmp_path / name)
@@ -184,15 +186,16 @@ def test_other_options_of_a_shard_are_refused(done: Path, inputs: tuple[Path, Pa
     for number, (stage, arguments, options, words) in enumerate(cases):
         output = tmp_path / f"{number}.parquet"
         always = {"maximize": True} if stage is screen else {}
-        stage(*arguments, output, prepare=True, **always)
+        prepare_shards(stage, *arguments, output, **always)
         if options.pop("labels", None):
             arguments = (arguments[0], other)
-        for share in ({"shard": "0/2"}, {}):
-            if stage in (featurize, predict) and not share:  # nothing was made: it is made now
-                stage(*arguments, output, **options)
-                continue
-            with pytest.raises(StoreError, match=words):
-                stage(*arguments, output, **options, **always, **share)
+        with pytest.raises(StoreError, match=words):
+            run_shard(stage, "0/2", *arguments, output, **options, **always)
+        if stage in (featurize, predict):  # nothing was made: it is made now
+            stage(*arguments, output, **options)
+            continue
+        with pytest.raises(StoreError, match=words):
+            stage(*arguments, output, **options, **always)
 
 
 def test_a_shard_after_the_job_changes_nothing(done: Path, inputs: tuple[Path, Path]) -> None:
@@ -200,11 +203,13 @@ def test_a_shard_after_the_job_changes_nothing(done: Path, inputs: tuple[Path, P
     before = [data_digests(done / name) for name in stores], (done / "hits.parquet").read_bytes()
     with small_groups():
         reports = [
-            fingerprint(inputs[0], done / "fp", rows_per_partition=50, shard="1/2"),
-            featurize(done / "fp", FEATURES, done / "phi", shard="1/2"),
-            fit(done / "phi", inputs[1], done / "model", shard="1/2"),
-            predict(done / "model", done / "phi", done / "pred", shard="1/2"),
-            screen(done / "model", done / "phi", done / "hits.parquet", k=20, shard="1/2", maximize=False),
+            run_shard(fingerprint, "1/2", inputs[0], done / "fp", rows_per_partition=50),
+            run_shard(featurize, "1/2", done / "fp", FEATURES, done / "phi"),
+            run_shard(fit, "1/2", done / "phi", inputs[1], done / "model"),
+            run_shard(predict, "1/2", done / "model", done / "phi", done / "pred"),
+            run_shard(
+                screen, "1/2", done / "model", done / "phi", done / "hits.parquet", k=20, maximize=False
+            ),
         ]
     for report in reports:
         assert (report.made, report.missing, report.found) == (0, 0, report.total // 2), report
@@ -213,15 +218,14 @@ def test_a_shard_after_the_job_changes_nothing(done: Path, inputs: tuple[Path, P
 
 
 def test_no_stage_takes_a_client_with_a_shard(done: Path, inputs: tuple[Path, Path], tmp_path: Path) -> None:
-    wrong: Any = {"client": object(), "shard": "0/2"}
-    for call in (
-        lambda: featurize(done / "fp", FEATURES, tmp_path / "x", **wrong),
-        lambda: fit(done / "fp", inputs[1], tmp_path / "x", **wrong),
-        lambda: predict(done / "model", done / "fp", tmp_path / "x", **wrong),
-        lambda: screen(done / "model", done / "fp", tmp_path / "x.parquet", **wrong, maximize=False),
+    for stage, arguments in (
+        (featurize, (done / "fp", FEATURES, tmp_path / "x")),
+        (fit, (done / "fp", inputs[1], tmp_path / "x")),
+        (predict, (done / "model", done / "fp", tmp_path / "x")),
+        (partial(screen, maximize=False), (done / "model", done / "fp", tmp_path / "x.parquet")),
     ):
         with pytest.raises(InputError, match="A shard runs without a cluster"):
-            call()
+            run_shard(stage, "0/2", *arguments, client=object())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -29,6 +29,7 @@ from daskrf import (
 )
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs.shards import run_shard
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.alerts import catalog_of
@@ -244,7 +245,7 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
 ) -> None:
     whole = screen(made / "model", made / "space", tmp_path / "whole.parquet", k=30).table
     for shard in ("0/2", "1/2"):
-        screen(made / "model", made / "space", tmp_path / "shards.parquet", k=30, shard=shard)
+        run_shard(screen, shard, made / "model", made / "space", tmp_path / "shards.parquet", k=30)
     found = screen(made / "model", made / "space", tmp_path / "shards.parquet", k=30).table
     assert found.equals(whole)
     add, left = SpaceSearch.add, [3]

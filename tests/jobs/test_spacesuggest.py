@@ -16,6 +16,7 @@ from rdkit.Chem import Crippen, Descriptors, rdFingerprintGenerator
 from daskrf import FingerprintSpec, Gaussian, RandomFourierFeatures, add, fingerprint, fit, load, suggest
 from daskrf.cli.app import run
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs.shards import prepare_shards, run_shard
 from daskrf.models.models import feature_map_of, read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.screens import aim
@@ -415,14 +416,14 @@ def test_shards_search_and_the_last_command_chooses(
     whole = suggest(made / model, made / "space", tmp_path / "whole.csv", **options)
     first = searched[0]
     paths = made / model, made / "space", tmp_path / "shards.csv"
-    prepared = suggest(*paths, **options, prepare=True)
+    prepared = prepare_shards(suggest, *paths, **options)
     assert prepared.missing == prepared.total > 3
-    reports = [suggest(*paths, **options, shard=f"{i}/3") for i in (2, 0, 1)]
+    reports = [run_shard(suggest, f"{i}/3", *paths, **options) for i in (2, 0, 1)]
     assert all(report.made for report in reports)
     assert reports[-1].missing == 0
     assert not (tmp_path / "shards.csv").exists()
     with pytest.raises(StoreError, match="was prepared for shards with other options"):
-        suggest(*paths, **options | {"n": options["n"] + 8}, shard="1/3")
+        run_shard(suggest, "1/3", *paths, **options | {"n": options["n"] + 8})
     searched.clear()
     found = suggest(*paths, **options)
     assert found.table.equals(whole.table)

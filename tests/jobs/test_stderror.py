@@ -13,6 +13,7 @@ import daskrf
 from daskrf import TanimotoMinMax, TanimotoMinMaxFeatures
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError, OptionError, StoreError
+from daskrf.jobs.shards import run_shard
 from daskrf.storage.stores.predictions import PredictionStore
 
 N, M, ERROR = 600, 512, 0.1
@@ -67,7 +68,7 @@ def test_errors_are_as_large_as_stated(made: Path, tmp_path: Path, model: str) -
 def test_shards_and_a_whole_run_have_the_same_predictions(made: Path, tmp_path: Path) -> None:
     daskrf.predict(made / "one", made / "fp", tmp_path / "whole", std_error=ERROR)
     for shard in ("0/2", "1/2"):
-        daskrf.predict(made / "one", made / "fp", tmp_path / "shards", std_error=ERROR, shard=shard)
+        run_shard(daskrf.predict, shard, made / "one", made / "fp", tmp_path / "shards", std_error=ERROR)
     report = daskrf.predict(made / "one", made / "fp", tmp_path / "shards", std_error=ERROR)
     assert report.made == 0
     whole, shards = (PredictionStore.open(tmp_path / name) for name in ("whole", "shards"))

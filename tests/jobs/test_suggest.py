@@ -21,6 +21,7 @@ from daskrf.acquisition.improvement import ExpectedImprovement
 from daskrf.acquisition.rule import parameters_of_rules
 from daskrf.errors import InputError, OptionError, StoreError
 from daskrf.gp import ExactGP
+from daskrf.jobs.shards import prepare_shards, run_shard
 from daskrf.models.models import read_model
 from daskrf.molecules import Fingerprinter
 from daskrf.molecules.filters import Filters
@@ -577,12 +578,12 @@ def test_shards_score_and_the_last_command_chooses(
     options: dict[str, Any] = {"n": 15, "acquisition": rule, "where": "price < 60", "max_similarity": 0.6}
     whole = suggest(made / "exact", made / "fp", tmp_path / "whole.csv", **options).table
     paths = made / "exact", made / "fp", tmp_path / "shards.csv"
-    assert suggest(*paths, **options, prepare=True).made == 0
-    reports = [suggest(*paths, **options, shard=f"{i}/3") for i in (2, 0)]
+    assert prepare_shards(suggest, *paths, **options).made == 0
+    reports = [run_shard(suggest, f"{i}/3", *paths, **options) for i in (2, 0)]
     assert all(report.made for report in reports)
     assert not (tmp_path / "shards.csv").exists()
     with pytest.raises(StoreError, match="was prepared for shards with other options"):
-        suggest(*paths, **options | {"where": "price < 59"}, shard="1/3")
+        run_shard(suggest, "1/3", *paths, **options | {"where": "price < 59"})
     scored = []
     add = searches.Candidates.add
     monkeypatch.setattr(searches.Candidates, "add", lambda *a: (scored.append(a), add(*a))[1])

@@ -15,6 +15,7 @@ import daskrf
 from daskrf import TanimotoMinMaxFeatures
 from daskrf.demo.enumeration import ReactionLibrary
 from daskrf.errors import InputError
+from daskrf.jobs.shards import run_shard
 from tests.spaces.helpers import SPACES, write_space
 
 SMILES = list(ReactionLibrary().smiles(0, 100))
@@ -64,4 +65,4 @@ def test_the_table_is_that_of_the_file(
 def test_a_shard_needs_an_output(model: Path) -> None:
     for command in (daskrf.screen, daskrf.suggest, daskrf.predict):
         with pytest.raises(InputError, match="A shard needs an output"):
-            command(model, LIBRARY, shard="0/2")
+            run_shard(command, "0/2", model, LIBRARY)

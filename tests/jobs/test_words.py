@@ -19,6 +19,7 @@ import daskrf
 from daskrf import fit, load, predict
 from daskrf.commands.predict import MOST_PRINTED
 from daskrf.errors import InputError, OptionError
+from daskrf.jobs.shards import run_shard
 from daskrf.sources.given import as_files
 
 
@@ -110,7 +111,7 @@ def test_a_large_input_needs_an_output(model: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"1,001 molecules are too many to print \(at most 1,000\); give an"):
         predict(model, tmp_path / "a.smi")
     with pytest.raises(OptionError, match=r"A shard needs an output"):
-        predict(model, "CCO", shard="0/2")
+        run_shard(predict, "0/2", model, "CCO")
 
 
 def test_words_and_standard_input_can_be_written_to_a_file(

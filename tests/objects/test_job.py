@@ -19,6 +19,7 @@ from distributed import Client
 from daskrf import fingerprint, fit, local_cluster, predict, screen, verify
 from daskrf.errors import StoreError
 from daskrf.files.backend import _Objects
+from daskrf.jobs.shards import prepare_shards, run_shard
 from daskrf.storage import lock
 from daskrf.storage.integrity import sealed, unsealed
 from daskrf.storage.lock import StoreLock
@@ -103,9 +104,9 @@ def test_shards_share_a_job(remote, local_run, bucket):
     fp, model = str(bucket / "fp"), str(bucket / "model")
 
     def by_shards(stage: Callable[..., Any], *arguments: Any, **options: Any) -> None:
-        stage(*arguments, **options, prepare=True)
+        prepare_shards(stage, *arguments, **options)
         for shard in ("1/2", "0/2"):
-            stage(*arguments, **options, shard=shard)
+            run_shard(stage, shard, *arguments, **options)
         stage(*arguments, **options)
 
     by_shards(fingerprint, str(remote[0]), fp, rows_per_partition=ROWS)

@@ -14,6 +14,7 @@ from rdkit.Chem import rdChemReactions
 import daskrf
 from daskrf.cli.app import run
 from daskrf.errors import InputError, StoreError
+from daskrf.jobs.shards import run_shard
 from daskrf.screens.space import assigning
 from daskrf.spaces import read_space
 from daskrf.spaces.reactionlists import read_reactions
@@ -129,7 +130,7 @@ def test_an_interrupted_run_is_finished_and_shards_make_the_same_bytes(
         patch.setattr(assigning.Assignment, "add", fail)  # all is there
         daskrf.build_space(*files, tmp_path / "space")
     for shard in ("1/2", "0/2"):
-        daskrf.build_space(*files, tmp_path / "by shards", shard=shard)
+        run_shard(daskrf.build_space, shard, *files, tmp_path / "by shards")
     daskrf.build_space(*files, tmp_path / "by shards")
     assert bytes_of(tmp_path / "by shards") == bytes_of(tmp_path / "space")
     with pytest.raises(StoreError, match="space exists; give another path"):
