@@ -265,12 +265,14 @@ def write_results(
 ) -> Path:
     """Write ``<name>.json``: machine, versions, seed, settings and results; no dates, no paths.
 
-    With `keep`, parts of earlier results that were not run again stay as they were.
+    With `keep`, parts of earlier results that were not run again stay as they were, and so do settings that
+    are not given.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
     if keep and path.exists():
-        results = json.loads(path.read_text())["results"] | results
+        earlier = json.loads(path.read_text())
+        settings, results = earlier["settings"] | settings, earlier["results"] | results
     content = {
         "machine": machine(),
         "versions": versions(),

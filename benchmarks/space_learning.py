@@ -4,7 +4,7 @@ The true score of each product is known, so the best 100 molecules are, too. Spa
 
 - peptides: 500,000 amides of 40 amines and 12,500 peptides, and a score like that of docking (`peptides.py`);
 - pharmacophores-2, pharmacophores-3, shape: real blocks, scored by RDKit (`pharmacophores.py`);
-- docked: some thousand amides, all docked by Vina, of which the best 2 % are counted (`docked.py`);
+- docked: 1,380 amides, all docked by Vina, of which the best 2 % count (`docked.py`);
 - properties, similarity: 10^8 products of three components, and functions of sums (`sumscores.py`).
 
 daskrf begins with random products (`daskrf sample`), fits a model to all scores so far (`fit`), asks for the
@@ -332,10 +332,17 @@ def main(arguments: list[str] | None = None) -> None:
     print_header(options.seeds)
     rows = [row for seed in options.seeds for name in options.spaces for row in searches(name, seed, options)]
     print(table(summary(rows, 0), FORMATS))
-    settings = {name: value for name, value in vars(options).items() if name not in ("output", "seed")}
+    settings = {
+        name: value for name, value in vars(options).items() if name not in ("output", "seed", "spaces")
+    }
     results = {name: [row for row in rows if row["space"] == name] for name in options.spaces}
     write_results(
-        options.output, "space_learning", seed=options.seeds, settings=settings, results=results, keep=True
+        options.output,
+        "space_learning",
+        seed=options.seeds,
+        settings=dict.fromkeys(options.spaces, settings),  # those of other spaces stay
+        results=results,
+        keep=True,
     )
 
 
