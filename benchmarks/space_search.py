@@ -18,7 +18,7 @@ several products are as near as the hundredth, any of them counts), and for each
 products that contain it, and how many that do not. RDKit decides on each product of the list.
 
     python benchmarks/space_search.py [--parts similarity patterns recall] [--every 1] [--listed 120]
-                                      [--queries 10] [--workers 2]
+                                      [--queries 10] [--patterns indoles] [--workers 2]
 
 ``--every 10`` takes each tenth block in "similarity" and "patterns".
 """
@@ -360,13 +360,13 @@ class Setting:
         return {"daskrf": ours, "RDKit": theirs}, rows
 
 
-def recall(space: CutSpace, setting: Setting) -> list[dict[str, Any]]:
+def recall(space: CutSpace, setting: Setting, names: list[str]) -> list[dict[str, Any]]:
     """Return how much of what a list of all products has each search finds, with what it cost."""
-    listed, cost = measured(Listed.of, space, setting.queries, list(PATTERNS.values()))
+    listed, cost = measured(Listed.of, space, setting.queries, [PATTERNS[name] for name in names])
     rows = [{"search": "list", "products": len(listed.smiles), **cost}]
     nearest, costs = setting.nearest()
     rows += [{**row, "recall": listed.recall(row["search"], nearest[row["search"]])} for row in costs]
-    for number, name in enumerate(PATTERNS):
+    for number, name in enumerate(names):
         truth = listed.with_pattern(number)
         hits, costs = setting.with_pattern(name, setting.products)
         for row in costs:
@@ -386,6 +386,7 @@ def main(arguments: list[str] | None = None) -> None:
     reader.add_argument("--every", type=int, default=1)
     reader.add_argument("--listed", type=int, default=120)
     reader.add_argument("--queries", type=int, default=10)
+    reader.add_argument("--patterns", nargs="+", default=list(PATTERNS), choices=list(PATTERNS))
     reader.add_argument("--workers", type=int, default=2)
     options = reader.parse_args(arguments)
     print_header(options.seed)
@@ -398,13 +399,16 @@ def main(arguments: list[str] | None = None) -> None:
             path.parent.mkdir()
             setting = Setting.of(space, path, options.queries, options.workers, options.seed)
             if part == "recall":
-                results[part] = recall(space, setting)
+                results[part] = recall(space, setting, options.patterns)
             elif part == "similarity":
                 results[part] = setting.nearest()[1]
             else:
-                results[part] = [row for one in PATTERNS for row in setting.with_pattern(one, SHOWN)[1]]
+                results[part] = [
+                    row for one in options.patterns for row in setting.with_pattern(one, SHOWN)[1]
+                ]
             print(f"\n{part}\n{table(results[part], FORMATS)}", flush=True)
-    settings = {name: getattr(options, name) for name in ("parts", "every", "listed", "queries", "workers")}
+    names = "every", "listed", "queries", "patterns", "workers"
+    settings = {part: {name: getattr(options, name) for name in names} for part in options.parts}
     write_results(
         options.output, "space_search", seed=options.seed, settings=settings, results=results, keep=True
     )
