@@ -262,7 +262,7 @@ def test_shards_and_a_resumed_run_give_the_same_hits(
             screen(made / "model", made / "space", tmp_path / "again.parquet", k=30)
     with monkeypatch.context() as patch:
         patch.setattr("daskrf.screens.space.cutspaces.cut", None)  # what is cut stays
-        patch.setattr("daskrf.screens.space.cutspaces.families", None)
+        patch.setattr("daskrf.screens.space.cutspaces.family_of", None)
         resumed = screen(made / "model", made / "space", tmp_path / "again.parquet", k=30).table
     assert resumed.equals(whole)
     assert sorted(p.name for p in tmp_path.glob("*.parquet")) == [
@@ -284,7 +284,7 @@ def test_tables_of_a_space_stay_for_later_searches(
     screen(made / "model", own, tmp_path / "first.parquet", k=5)
     with monkeypatch.context() as patch:
         patch.setattr(cutspaces, "cut", None)
-        patch.setattr(cutspaces, "families", None)
+        patch.setattr(cutspaces, "family_of", None)
         later = screen(made / "model", own, tmp_path / "later.parquet", k=9).table
     (tmp_path / "elsewhere").mkdir()
     alone = screen(made / "model", own, tmp_path / "elsewhere" / "h.parquet", k=9).table
