@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 
 from daskrf.quantities import amount
-from daskrf.spaces.closures import shared_cuts, unsupported
+from daskrf.spaces.closures import rings_of, unsupported
 from daskrf.spaces.reactions import Half
 
 
@@ -60,9 +60,7 @@ class Coupling:
     @cached_property
     def halves(self) -> list[Half]:
         """Halves that leave the synthons of each slot unchanged; empty if the reaction is refused."""
-        ring = shared_cuts(self.points)
-        return (
-            []
-            if self.refusal
-            else [Half("", False, slot, ring=ring if set(ring) <= set(slot) else ()) for slot in self.points]
-        )
+        if self.refusal:
+            return []
+        rings = rings_of(self.points)
+        return [Half("", False, slot, ring=ring) for slot, ring in zip(self.points, rings, strict=True)]

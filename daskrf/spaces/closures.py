@@ -1,11 +1,11 @@
-"""Rings that a product has because two slots are joined by two bonds.
+"""Rings that a product has because two slots are joined by two bonds, or three slots to each other.
 
-If the ends of both bonds stay connected in each of the two synthons, the product has a ring through both. Its
+If the ends of its two bonds stay connected in each of these synthons, the product has a ring through all. Its
 atoms are then in a ring, which Morgan environments count. Which atoms these are follows from each synthon
 alone: those on a path between its two ends. So environments that see such an atom are counted like those that
 reach over a cut. Nothing else may change: an atom of more than three bonds is never aromatic, so no new ring
-is if all paths of one of the two synthons have such an atom. Synthons that fall apart between the ends close
-no ring.
+is if all paths of one of the synthons have such an atom. Synthons that fall apart between the ends close no
+ring.
 """
 
 from __future__ import annotations
@@ -19,16 +19,32 @@ from rdkit import Chem
 
 _CARBON = 6
 _LONGEST = 3  # paths of more atoms are alike in what they exclude
+_MOST_SLOTS = 3  # of a reaction
 _LINKERS = (1, 2, 8)  # atoms of the chains that stand for a partner
 
-APART = "it falls apart between its two new bonds, as blocks of the other slot do"
-CONJUGATED = "the ring that it closes with blocks of the other slot may be aromatic"
-SMALL = "it closes a ring of three atoms or fewer with blocks of the other slot"
+APART = "it falls apart between its two new bonds, as other blocks do"
+CONJUGATED = "the ring that it closes with other blocks may be aromatic"
+SMALL = "it closes a ring of three atoms or fewer with other blocks"
 AROMATICITY = "its aromaticity changes if a ring is closed between its two new bonds"
 
 
+class Ring(NamedTuple):
+    """Where a ring may pass through a slot.
+
+    Attributes
+    ----------
+    cuts : (int, int)
+        The numbers of the new bonds at which it enters and leaves.
+    slots : int
+        How many slots it passes through.
+    """
+
+    cuts: tuple[int, int]
+    slots: int
+
+
 class Closure(NamedTuple):
-    """What a synthon is between the two cuts that join it to one partner.
+    """What a synthon is between the two cuts of a `Ring`.
 
     Attributes
     ----------
@@ -37,7 +53,7 @@ class Closure(NamedTuple):
     saturated : bool
         Whether all paths have an atom that cannot be aromatic.
     in_ring : frozenset of int
-        Atoms that are in a ring only if the partner closes it.
+        Atoms that are in a ring only if the partners close it.
     """
 
     length: int
@@ -50,19 +66,32 @@ class Closure(NamedTuple):
         return min(self.length, _LONGEST), self.saturated
 
 
-def shared_cuts(cuts: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the numbers that two slots have in common if these are two; else none.
+def rings_of(cuts: Sequence[Sequence[int]]) -> list[Ring | None]:
+    """Return, for each slot, where a ring may pass through it; None where no ring does.
+
+    Parameters
+    ----------
+    cuts : sequence of sequence of int
+        The numbers of the new bonds of each slot.
 
     Examples
     --------
-    >>> shared_cuts([(1, 2), (1, 2, 3), (3,)]), shared_cuts([(1,), (1, 2), (2,)])
-    ((1, 2), ())
+    >>> rings_of([(1, 2), (1, 2, 3), (3,)])
+    [Ring(cuts=(1, 2), slots=2), Ring(cuts=(1, 2), slots=2), None]
+    >>> rings_of([(1, 2), (1, 3), (2, 3)])[1]
+    Ring(cuts=(1, 3), slots=3)
+    >>> rings_of([(1,), (1, 2), (2,)])
+    [None, None, None]
     """
+    shared = [[n for n in here if any(n in there for there in cuts if there is not here)] for here in cuts]
+    if len(cuts) == _MOST_SLOTS and all(len(of) == 2 for of in shared) and len(set().union(*shared)) == 3:
+        return [Ring((min(of), max(of)), len(cuts)) for of in shared]
     for slot, here in enumerate(cuts):
-        for there in cuts[slot + 1 :]:
-            if len(common := sorted(set(here) & set(there))) == 2:
-                return tuple(common)
-    return ()
+        for other in range(slot + 1, len(cuts)):
+            if len(common := sorted({*here} & {*cuts[other]})) == 2:
+                ring = Ring((common[0], common[1]), 2)
+                return [ring if place in (slot, other) else None for place in range(len(cuts))]
+    return [None] * len(cuts)
 
 
 def unsupported(n_bonds: Sequence[int], n_slots: int) -> str:
@@ -79,17 +108,22 @@ def unsupported(n_bonds: Sequence[int], n_slots: int) -> str:
     >>> unsupported([2, 1, 0], 3)
     ''
     >>> unsupported([1, 1, 1], 3)
-    'it closes a ring through three slots'
+    ''
+    >>> unsupported([2, 1, 1], 3)
+    'two slots are joined by 2 bonds, and both to the third; of each pair, one bond is supported'
     """
     if sum(map(bool, n_bonds)) < n_slots - 1:
         return "its slots are not all joined"
-    if sum(map(bool, n_bonds)) >= n_slots:
-        return "it closes a ring through three slots"
-    if max(n_bonds) > 2 or sum(n_bonds) > n_slots:
-        most = max(n_bonds)
-        bonds = f"two slots are joined by {most} bonds" if most > 2 else "two pairs of slots have two bonds"
-        return f"{bonds}; one, or two of one pair of slots, are supported"
-    return ""
+    if max(n_bonds) <= 2 and sum(n_bonds) <= n_slots:
+        return ""
+    most = max(n_bonds)
+    if sum(map(bool, n_bonds)) == n_slots > 2:
+        return (
+            f"two slots are joined by {most} bonds, and both to the third; of each pair, one bond is "
+            "supported"
+        )
+    bonds = f"two slots are joined by {most} bonds" if most > 2 else "two pairs of slots have two bonds"
+    return f"{bonds}; one, or two of one pair of slots, are supported"
 
 
 def closure_of(molecule: Chem.Mol, dummies: tuple[int, int]) -> Closure | str:
@@ -148,40 +182,40 @@ def closed(molecule: Chem.Mol, dummies: tuple[int, int], n_atoms: int) -> Chem.M
 
 
 def clashes(kinds: Sequence[Counter[tuple[int, bool]]]) -> list[dict[tuple[int, bool], str]]:
-    """Return, for two slots that close rings, which kinds of synthons are left out, and why.
+    """Return, for slots that close rings, which kinds of synthons are left out, and why.
 
-    Of two kinds that do not go together, that of fewer blocks is left out.
+    Of kinds that do not go together, that of fewest blocks is left out.
 
     Parameters
     ----------
-    kinds : pair of Counter
+    kinds : sequence of Counter
         Number of blocks of each `Closure.kind`, by slot.
 
     Examples
     --------
     >>> some = Counter({(0, False): 90, (3, False): 5, (3, True): 5})
     >>> clashes([Counter({(3, False): 50}), some])
-    [{}, {(3, False): 'the ring that it closes with blocks of the other slot may be aromatic'}]
+    [{}, {(3, False): 'the ring that it closes with other blocks may be aromatic'}]
     """
-    dropped: list[dict[tuple[int, bool], str]] = [{}, {}]
-    for pair in product(*map(sorted, kinds)):
-        if (reason := _clash(*pair)) and not any(map(dict.__contains__, dropped, pair)):
-            numbers = [kinds[slot][kind] for slot, kind in enumerate(pair)]
-            slot = int(numbers[1] <= numbers[0])
-            dropped[slot][pair[slot]] = reason
+    dropped: list[dict[tuple[int, bool], str]] = [{} for _ in kinds]
+    for each in product(*map(sorted, kinds)):
+        if (reason := _clash(each)) and not any(map(dict.__contains__, dropped, each)):
+            numbers = [of[kind] for of, kind in zip(kinds, each, strict=True)]
+            slot = max(range(len(each)), key=lambda slot: (-numbers[slot], slot))
+            dropped[slot][each[slot]] = reason
     return dropped
 
 
-def _clash(one: tuple[int, bool], other: tuple[int, bool]) -> str:
-    """Return why synthons of two kinds have no product that composes, or an empty string."""
-    lengths = one[0], other[0]
-    if not any(lengths):
+def _clash(kinds: Sequence[tuple[int, bool]]) -> str:
+    """Return why synthons of some kinds have no product that composes, or an empty string."""
+    lengths = [length for length, _ in kinds]
+    if lengths.count(0) > 1:
         return APART
     if not all(lengths):
         return ""
     if sum(lengths) <= _LONGEST:
         return SMALL
-    return "" if one[1] or other[1] else CONJUGATED
+    return "" if any(saturated for _, saturated in kinds) else CONJUGATED
 
 
 def _ends(bond: Chem.Bond) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from daskrf.blas import processors
 from daskrf.errors import InputError
 from daskrf.molecules.counts.spec import FingerprintSpec
 from daskrf.molecules.isolation import Lost, each
-from daskrf.spaces.closures import Closure, clashes
+from daskrf.spaces.closures import Closure, Ring, clashes
 from daskrf.spaces.limits import SUMS
 from daskrf.spaces.reactions import Half
 from daskrf.spaces.spacetables import Space
@@ -278,7 +278,7 @@ def _fitting(
     blocks: Sequence[list[int]],
     closures: Sequence[Closure | None],
 ) -> list[dict[int, list[int] | str]]:
-    """Return the synthons of two slots that are joined by two bonds, without blocks that do not fit."""
+    """Return the synthons of slots that a ring may pass through, without blocks that do not fit."""
     kinds = [
         {
             block: {closure.kind for synthon in result if (closure := closures[synthon])}
@@ -299,7 +299,7 @@ class _Table:
     """Collects distinct synthons."""
 
     def __init__(self, spec: FingerprintSpec) -> None:
-        self.spec, self.number = spec, dict[tuple[str, tuple[int, ...]], int]()
+        self.spec, self.number = spec, dict[tuple[str, Ring | None], int]()
         self.inner, self.edge, self.sums = list[dict[int, int]](), list[int](), list[tuple[float, ...]]()
         self.reaches, self.reach = dict[Reach, int](), list[int]()
         self.closures = list[Closure | None]()
@@ -318,7 +318,7 @@ class _Table:
             for block, result in zip(blocks, results, strict=True)
         }
 
-    def _take(self, synthon: Synthon, ring: tuple[int, ...]) -> int:
+    def _take(self, synthon: Synthon, ring: Ring | None) -> int:
         number = self.number.setdefault((synthon.smiles, ring), len(self.inner))
         if number == len(self.inner):
             self.inner.append(synthon.inner)

@@ -4,9 +4,9 @@ A pattern lies in one synthon; or some of its bonds are the new bonds, and each 
 synthon, at its cuts. A product contains the pattern if its synthons contain the pieces of one such way.
 Synthons that contain the same pieces are one class, and classes are few.
 
-Slots that are joined by two bonds may have a ring in common. Whether its atoms and bonds are in a ring then
-depends on both synthons, so pieces are looked for in synthons whose cuts are joined, too. How large the ring
-is, and in how many rings an atom is, only the product tells.
+Slots that are joined by two bonds, or three slots to each other, may have a ring in common. Whether its atoms
+and bonds are in a ring then depends on all of their synthons, so pieces are looked for in synthons whose cuts
+are joined, too. How large the ring is, and in how many rings an atom is, only the product tells.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def read_pattern(smarts: str) -> Chem.Mol:
 def is_decided(smarts: str, *, rings: bool = False) -> bool:
     """Return whether synthons decide which products contain a pattern, see `read_pattern`.
 
-    With `rings`, also in reactions that join two slots by two bonds, which may close a ring.
+    With `rings`, also in reactions whose slots may close a ring together.
 
     Examples
     --------
@@ -385,11 +385,11 @@ class _Slot:
     alike : int array
         By synthon: synthons with the same number contain the same pieces.
     contained, in_ring : bool arrays, shape (n numbers, n pieces)
-        Without a ring that two slots close together, and with it.
+        Without a ring that several slots close together, and with it.
     closes : bool array, shape (n numbers,)
         Whether they may close such a ring.
-    in_pair : bool
-        Whether it is a slot that another one is joined to by two bonds.
+    of_ring : bool
+        Whether such a ring may pass through the slot.
     place : dict of str to int
         Place of each piece.
     """
@@ -398,7 +398,7 @@ class _Slot:
     contained: Bools
     in_ring: Bools
     closes: Bools
-    in_pair: bool
+    of_ring: bool
     place: Mapping[str, int]
 
     @classmethod
@@ -414,8 +414,9 @@ class _Slot:
         """Look for the pieces of this slot in its synthons."""
         pieces = tuple(dict.fromkeys(way[slot] for each in of_pattern for way in each if slot in way))
         texts = [cut.smiles[synthon] for synthon in side.synthon.tolist()]
-        ring = tuple(cut.space.reactions[reaction].halves[slot].ring)
-        marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces, ring), texts, tell=tell)
+        ring = cut.space.reactions[reaction].halves[slot].ring
+        cuts = ring.cuts if ring else ()
+        marks = in_helpers("daskrf.spaces.patterns:Matcher", (pieces, cuts), texts, tell=tell)
         distinct, alike = np.unique(np.array(marks, str), return_inverse=True)
         contained, in_ring = (np.zeros((len(distinct), len(pieces)), bool) for _ in range(2))
         for number, mark in enumerate(distinct.tolist()):
@@ -426,7 +427,7 @@ class _Slot:
             contained=contained,
             in_ring=in_ring,
             closes=np.array(["|" in mark for mark in distinct.tolist()], bool),
-            in_pair=bool(ring),
+            of_ring=ring is not None,
             place={piece: i for i, piece in enumerate(pieces)},
         )
 
@@ -445,9 +446,9 @@ def _table_of_pattern(every_way: Sequence[Way], slots: Sequence[_Slot], *, wante
         closes.append({"": distinct[:, -1]})
     shape = tuple(int(of.max(initial=-1)) + 1 for of in classes)
     there, with_ring = (_any_of(every_way, pieces, shape) for pieces in (contained, in_ring))
-    pair = {number: "" for number, slot in enumerate(slots) if slot.in_pair}
-    if pair:
-        there = np.where(_together(pair, closes, shape), with_ring, there)
+    of_ring = {number: "" for number, slot in enumerate(slots) if slot.of_ring}
+    if of_ring:
+        there = np.where(_together(of_ring, closes, shape), with_ring, there)
     return PatternTable(classes, there if wanted else ~there)
 
 
@@ -484,13 +485,13 @@ def _both(one: PatternTable, other: PatternTable) -> PatternTable:
 def is_searched(cut: CutSpace, family: Family, patterns: Sequence[str]) -> bool:
     """Tell whether some patterns are looked for in a family.
 
-    They are not if one asks for sizes or numbers of rings, and two slots are joined by two bonds.
+    They are not if one asks for sizes or numbers of rings, and slots may close a ring together.
     """
     return not closes_rings(cut, family) or all(is_decided(smarts, rings=True) for smarts in patterns)
 
 
 def closes_rings(cut: CutSpace, family: Family) -> bool:
-    """Tell whether two slots of a family are joined by two bonds, which may close a ring."""
+    """Tell whether slots of a family are joined so that they may close a ring together."""
     return any(half.ring for half in cut.space.reactions[family.reactions[0]].halves)
 
 

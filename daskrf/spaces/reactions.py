@@ -14,7 +14,7 @@ from rdkit.Chem import rdChemReactions
 
 from daskrf.errors import InputError
 from daskrf.quantities import amount
-from daskrf.spaces.closures import shared_cuts, unsupported
+from daskrf.spaces.closures import Ring, rings_of, unsupported
 
 _PLACE = "place"  # the position in the product's template of an atom of a half, or of the atom a dummy is for
 
@@ -36,15 +36,15 @@ class Half:
     donated : tuple of (int, int), default ()
         Atoms that the block donates to a ring that belongs to another slot: the number of each in `smarts`,
         and the number of the new bond that joins it to the rest of the block, or 0.
-    ring : tuple of int, default ()
-        Two new bonds that join it to the same slot, and may close a ring.
+    ring : Ring, optional
+        Where a ring through several slots may pass through it.
     """
 
     smarts: str
     hydrogens: bool
     cuts: tuple[int, ...]
     donated: tuple[tuple[int, int], ...] = ()
-    ring: tuple[int, ...] = ()
+    ring: Ring | None = None
 
 
 class _Cut(NamedTuple):
@@ -153,8 +153,8 @@ class Reaction:
         if self.refusal:
             return []
         halves = [self._half(slot) for slot in range(len(self.slots))]
-        ring = shared_cuts([half.cuts for half in halves])
-        return [replace(half, ring=ring) if set(ring) <= set(half.cuts) else half for half in halves]
+        rings = rings_of([half.cuts for half in halves])
+        return [replace(half, ring=ring) for half, ring in zip(halves, rings, strict=True)]
 
     @cached_property
     def _product(self) -> Chem.Mol:

@@ -11,10 +11,12 @@ drops an environment with the same bonds as another one. Environments around ato
 the same bonds only for r = 2, when every bond lies next to the cut (and for r = 1, when the product has two
 atoms); whether this can happen is part of the reach, too.
 
-Where two slots are joined by two bonds, these may be in a ring of both synthons (`daskrf.spaces.closures`).
-Then environments that see an atom which only this ring makes a ring atom depend on the partner as well: they
-count as if the atom lay behind a cut. In rings of up to six atoms, environments around atoms of both synthons
-can have the same bonds, so that the reach of a short path is all of its surroundings.
+Where two slots are joined by two bonds, or three slots to each other, these may be in a ring of all of these
+synthons (`daskrf.spaces.closures`). Then environments that see an atom which only this ring makes a ring atom
+depend on the partners as well: they count as if the atom lay behind a cut. In rings of up to six atoms,
+environments around atoms of several synthons can have the same bonds, so that the reach of a short path is
+all of its surroundings. Whether three slots close a ring depends on two partners of each, so that their
+environments depend on the reaches of both.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from rdkit.Chem import rdChemReactions, rdFingerprintGenerator
 
 from daskrf.errors import InputError
 from daskrf.molecules.counts.spec import FingerprintSpec
-from daskrf.spaces.closures import Closure, closed, closure_of, shared_cuts
+from daskrf.spaces.closures import Closure, Ring, closed, closure_of, rings_of
 from daskrf.spaces.limits import SUMS, sums_of
 from daskrf.spaces.reactions import Half, Reaction
 
 LARGEST_RADIUS = 2
-_SHORT = 3  # atoms of a path whose ring may be so small that its reach is all of its surroundings
+_SHORT = 3  # atoms of a path whose ring of two slots may be so small that its reach is all around it
 _LINKER = 2  # atoms that stand for a partner which closes a ring
 _URANIUM = 92  # and the three elements after it: attachment points in tables that avoid dummy atoms
 
@@ -51,7 +53,7 @@ class Reach(NamedTuple):
         Hash of what is seen over each cut: equal hashes give equal counts.
     shared : bool
         Whether several cuts are at one atom, so that an environment of one partner may reach to another one;
-        or whether a ring that one partner closes is seen by another one.
+        or whether a ring that one partner closes is seen by another one, or passes through all slots.
     """
 
     cuts: tuple[int, ...]
@@ -76,7 +78,7 @@ class Synthon(NamedTuple):
     sums : tuple of float
         See `daskrf.spaces.limits`; the sums of a product are those of its synthons, added up.
     closure : Closure, optional
-        What it is between two cuts to the same slot.
+        What it is between the two cuts of a ring.
     """
 
     smiles: str
@@ -191,7 +193,7 @@ class Opener:
 
 
 def _described(
-    synthons: list[tuple[str, Chem.Mol]], environments: _Environments, ring: tuple[int, ...]
+    synthons: list[tuple[str, Chem.Mol]], environments: _Environments, ring: Ring | None
 ) -> list[Synthon] | str:
     """Return the synthons of a block from their SMILES and molecules, or why it has none."""
     described = []
@@ -199,33 +201,33 @@ def _described(
         sums, closure = sums_of(molecule), _closure_between(molecule, ring)
         if isinstance(closure, str):
             return closure
-        if closure:
-            sums = _with_ring(sums, len(Chem.GetMolFrags(molecule)))
+        if ring and closure:
+            sums = _with_ring(sums, len(Chem.GetMolFrags(molecule)), ring.slots)
         described.append(Synthon(smiles, *environments.of_synthon(molecule, ring, closure), sums, closure))
     return described
 
 
-def _closure_between(molecule: Chem.Mol, ring: tuple[int, ...]) -> Closure | str | None:
-    """Return what a synthon is between two cuts, or why it cannot be; None if it does not have both."""
-    if not ring or not {*ring} <= {*_cuts(molecule)}:
+def _closure_between(molecule: Chem.Mol, ring: Ring | None) -> Closure | str | None:
+    """Return what a synthon is between the cuts of a ring, or why it cannot be; None without a ring."""
+    if ring is None:
         return None
     return closure_of(molecule, _dummies(molecule, ring))
 
 
-def _dummies(molecule: Chem.Mol, ring: tuple[int, ...]) -> tuple[int, int]:
+def _dummies(molecule: Chem.Mol, ring: Ring) -> tuple[int, int]:
     """Return the dummy atoms at the two cuts of a ring."""
     at = {_number(atom): atom.GetIdx() for atom in _atoms(molecule)}
-    return at[ring[0]], at[ring[1]]
+    return at[ring.cuts[0]], at[ring.cuts[1]]
 
 
-def _with_ring(sums: tuple[float, ...], n_fragments: int) -> tuple[float, ...]:
-    """Return sums whose rings add up to those of products in which two slots are joined by two bonds.
+def _with_ring(sums: tuple[float, ...], n_fragments: int, n_slots: int) -> tuple[float, ...]:
+    """Return sums whose rings add up to those of products in which slots may close a ring.
 
-    A product has as many rings as bonds more than atoms, plus 1. Each of two synthons has half of the second
-    bond; one of two fragments takes the place of a ring.
+    A product has as many rings as bonds more than atoms, plus 1. Each of n synthons has an n-th of the bond
+    that may close the ring; one of two fragments takes the place of a ring.
     """
     place = SUMS.index("rings")
-    return (*sums[:place], sums[place] + 1.5 - n_fragments, *sums[place + 1 :])
+    return (*sums[:place], sums[place] + (n_slots + 1) / n_slots - n_fragments, *sums[place + 1 :])
 
 
 class Reactor:
@@ -376,8 +378,8 @@ class Edges:
         molecule = join(synthons)
         every = [Chem.MolFromSmiles(synthon) for synthon in synthons]
         several = sum(synthon.count("*]") > 1 for synthon in synthons) > 1  # what most products have not
-        ring = shared_cuts([_cuts(synthon) for synthon in every]) if several else ()
-        near = [_near(synthon, _closure_between(synthon, ring)) for synthon in every]
+        rings = rings_of([_cuts(synthon) for synthon in every]) if several else [None] * len(every)
+        near = [_near(one, _closure_between(one, ring)) for one, ring in zip(every, rings, strict=True)]
         totals = [Counter[int]() for _ in synthons]
         for identifier, atom, radius in self._environments.counted(molecule):
             centre = molecule.GetAtomWithIdx(atom)
@@ -419,11 +421,11 @@ class _Environments:
                 yield identifier, atom, radius
 
     def of_synthon(
-        self, molecule: Chem.Mol, ring: tuple[int, ...] = (), closure: Closure | None = None
+        self, molecule: Chem.Mol, ring: Ring | None = None, closure: Closure | None = None
     ) -> tuple[dict[int, int], int, Reach]:
         """Return the attributes `inner`, `edge` and `reach` of a synthon.
 
-        `ring` are the two cuts of a ring that it may be in, and `closure` what it is between them.
+        `ring` is one that may pass through it, and `closure` what it is between the cuts of this ring.
         """
         near = _near(molecule, closure)
         counted = {(atom, radius): identifier for identifier, atom, radius in self.counted(molecule)}
@@ -437,19 +439,23 @@ class _Environments:
         every = self._identifiers(molecule)
         seen = [self._seen(molecule, end, every) for end in ends]
         edge: list[Any] = _edge(near, every, counted)
-        if closure:
+        if ring and closure:
             edge = [edge]
+            shared |= ring.slots > 2
+            short = _SHORT + ring.slots - 2
             if closure.length:
                 other = closed(molecule, _dummies(molecule, ring), _LINKER)
                 every = self._identifiers(other)
                 places = {(atom, radius) for _, atom, radius in self.counted(other)}
                 edge.append(_edge(near, every, places))
                 in_ring = [self._seen(other, end, every) for end in ends]
-                shared |= any(a != b for c, a, b in zip(cuts, seen, in_ring, strict=True) if c not in ring)
+                shared |= any(
+                    a != b for c, a, b in zip(cuts, seen, in_ring, strict=True) if c not in ring.cuts
+                )
                 seen = [_digest(*both) for both in zip(seen, in_ring, strict=True)]
-            around = (edge, _surroundings(molecule, near)) if 0 < closure.length <= _SHORT else ()
+            around = (edge, _surroundings(molecule, near)) if 0 < closure.length <= short else ()
             what = closure.length > 0, around
-            seen = [_digest(a, what) if c in ring else a for c, a in zip(cuts, seen, strict=True)]
+            seen = [_digest(a, what) if c in ring.cuts else a for c, a in zip(cuts, seen, strict=True)]
         reach = Reach(cuts, tuple(seen), shared)
         return dict(inner), _digest(edge, reach), reach
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -91,6 +92,35 @@ def test_a_third_slot_sees_the_ring(tmp_path: Path, seed: int) -> None:
     others = [SYNTHONS[i] for i in random.choice(len(SYNTHONS), 5, replace=False)]
     slots = {"1": list(first), "2": others, "3": THIRD}
     assert assert_sums(write_table(tmp_path / "a.tsv", {"ring": slots}))[0] > 10
+
+
+@pytest.mark.parametrize(("seed", "first"), [(0, len(SYNTHONS)), (1, 17)])
+def test_three_slots_close_a_ring(tmp_path: Path, seed: int, first: int) -> None:
+    """Each is joined to both others; of the first synthons, rings are small."""
+    random, slots = np.random.default_rng(seed), dict[str, list[str]]()
+    for slot, (one, other) in {"1": "12", "2": "23", "3": "31"}.items():
+        some = [SYNTHONS[i] for i in random.choice(first, 6, replace=False)]
+        slots[slot] = [
+            re.sub(r"\[([12])\*", lambda m, c=(one, other): f"[{c[int(m[1]) - 1]}*", t) for t in some
+        ]
+    n, refused = assert_sums(write_table(tmp_path / "a.tsv", {"ring": slots}))
+    assert n >= 60
+    assert set(refused) <= {SMALL, CONJUGATED, AROMATICITY}
+
+
+def test_three_slots_of_a_reaction_make_the_products_of_rdkit(tmp_path: Path) -> None:
+    """An open block makes a chain, and patterns lie across all three bonds."""
+    smarts = (
+        "([N:1]([H])[*:2].[O:3]([H])[C:4]).([OH][C:5]=[O:6].[C:7]Br).([S:8][H].[C:9]I)"
+        ">>([*:2][N:1][C:5]=[O:6].[C:7][S:8].[C:9][O:3][C:4])"
+    )
+    slots = [["NCCO", "CNCCCO", "NC1CCCCC1O"], ["OC(=O)CBr", "OC(=O)C(C)CBr"], ["SCCI", "SCC(F)I"]]
+    space = write_space(tmp_path / "s", {"ring": (smarts, slots)})
+    report = daskrf.check_space(space, sample=12, spec=SPEC)
+    assert report.exit_code == 0
+    assert [slot.refused for slot in report.reactions[0].slots] == [{}, {}, {}]
+    hits = daskrf.search(space, tmp_path / "hits.csv", smarts="[#6;R]S[#6][#6]O[#6]", k=50)
+    assert hits.table.num_rows == hits.products > 10
 
 
 def test_blocks_that_do_not_fit_are_left_out_with_the_reason(tmp_path: Path) -> None:

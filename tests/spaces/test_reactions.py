@@ -20,7 +20,7 @@ def test_reactions_are_cut_at_one_bond_a_slot_or_at_one_more(name):
     assert reaction.refusal == ""
     ring = name in RINGS
     assert sum(len(half.cuts) for half in reaction.halves) == 2 * (len(slots) - 1 + ring)
-    assert [len(half.ring) for half in reaction.halves].count(2) == 2 * ring
+    assert sum(half.ring is not None for half in reaction.halves) == 2 * ring
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,9 @@ def test_reactions_are_cut_at_one_bond_a_slot_or_at_one_more(name):
             "slot 1 gives atoms to a ring; number the atom it keeps that these are bound to",
         ),
         (
-            "([N:1][H].[O:2][H]).([C:3]Br.[C:4]Cl).([C:5]I.[C:6]F)>>([N:1][C:3].[C:4][C:5].[C:6][O:2])",
-            "it closes a ring through three slots",
+            "([N:1][H].[O:2][H].[S:7][H]).([C:3]Br.[C:4]Cl.[C:8]=O).([C:5]I.[C:6]F)"
+            ">>([N:1][C:3].[C:4][C:5].[C:6][O:2].[S:7][C:8])",
+            "two slots are joined by 2 bonds, and both to the third; of each pair, one bond is supported",
         ),
         (
             "([N:1][H].[O:2][H].[S:3][H]).([C:4]Br.[C:5]Cl.[C:6]I)>>([N:1][C:4].[O:2][C:5].[S:3][C:6])",

@@ -66,6 +66,9 @@ class TablesPlace:
     def of(cls, space: Space, spec: FingerprintSpec, folder: PurePath) -> TablesPlace:
         """Return the place below a folder."""
         about = {"space": space.digest, "fingerprint": spec.state(), "rdkit": rdkit_version()}
+        halves = [half for reaction in space.reactions for half in reaction.halves]
+        if any(half.ring and half.ring.slots > 2 for half in halves):  # tables of before lack these reactions
+            about |= {"rings": "through three slots"}
         key = hash_of(about | {"version": _VERSION})
         return cls(absolute(folder / key[:16]), key, spec.n_columns)
 

@@ -206,6 +206,6 @@ def _unsearched(cut: CutSpace, families: Sequence[Family], patterns: Sequence[st
         return ""
     names = ", ".join(cut.space.reactions[r].name for r in sorted(others))
     return (
-        f"patterns that ask for sizes or numbers of rings are not looked for in {names}, where two bonds "
-        "join the same two slots and may close a ring"
+        f"patterns that ask for sizes or numbers of rings are not looked for in {names}, where slots "
+        "may close a ring together"
     )

@@ -37,7 +37,7 @@ class SpaceFilters:
 
     @classmethod
     def of(cls, texts: FilterTexts, *, rings: bool = False) -> SpaceFilters:
-        """Divide filters; `rings` tells whether reactions join slots by two bonds, which may close a ring.
+        """Divide filters; `rings` tells whether slots of reactions may close a ring together.
 
         Raises
         ------
