@@ -19,7 +19,7 @@ from daskrf.fitting.training import FitRequest, Molecules, TrainingRows, checkab
 from daskrf.gp import gp_for
 from daskrf.jobs.job import Need, Run
 from daskrf.measurements import label_table, read_labels
-from daskrf.measurements.reader import read_column
+from daskrf.measurements.reader import read_columns
 from daskrf.measurements.reading import Reading
 from daskrf.molecules import FingerprintSpec
 from daskrf.molecules.combinatorial import are_combinatorial, blocks_as_substituents
@@ -158,11 +158,8 @@ def _few_blocks(slots: Sequence[str], rows: Mapping[str, list[str]]) -> tuple[st
 
 def _columns(path: PurePath, reading: Reading, names: Sequence[str]) -> dict[str, list[str]]:
     """Return the texts of some columns of a file of labels, and the SMILES of each row as "smiles"."""
-    columns: dict[str, list[str]] = {}
-    for name in names:
-        rows, texts = read_column(path, name, reading)
-        columns |= {"smiles": rows.keys.take(rows.index).to_pylist(), name: texts}
-    return columns
+    rows, texts = read_columns(path, names, reading)
+    return {"smiles": rows.keys.take(rows.index).to_pylist(), **dict(zip(names, texts, strict=True))}
 
 
 def _rejects(folder: PurePath) -> Iterator[dict[str, object]]:

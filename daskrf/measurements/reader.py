@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,25 +125,46 @@ def read_column(
     >>> labels.keys.to_pylist(), labels.index.tolist(), dates
     (['A', 'B'], [0, 1, 0], ['2021', '2020', '2022'])
     """
-    source = open_labels(path, reading or Reading(**options))
-    key, position = source.reading.key, position_of(source.path, column, source.names, len(source.names))
-    keys, texts = key_column(key), list[str]()
-    lines: list[int] = []
-    one = replace(source, targets=[position], more={})
+    labels, (texts,) = read_columns(path, [column], reading or Reading(**options))
+    return labels, texts
+
+
+def read_columns(
+    path: str | os.PathLike[str], columns: Sequence[Column], reading: Reading
+) -> tuple[Labels, list[list[str]]]:
+    """Return the keys of all rows, as `read_column`, and the texts of several other columns.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "scores.csv")
+    ...     _ = path.write_text("id,score,lab,date\\nA,-7.5,X,2021\\nB,-8,Y,2020\\n")
+    ...     labels, texts = read_columns(path, ["date", 2], Reading(targets=["score"]))
+    >>> labels.keys.to_pylist(), texts
+    (['A', 'B'], [['2021', '2020'], ['X', 'Y']])
+    """
+    source = open_labels(path, reading)
+    key = source.reading.key
+    positions = [position_of(source.path, each, source.names, len(source.names)) for each in columns]
+    keys, lines = key_column(key), list[int]()
+    texts: list[list[str]] = [[] for _ in positions]
+    some = replace(source, targets=positions, more={})
     reject = Tally(source).reject
-    for block in filter(None, (text_rows(one, rows, reject) for rows in rows_of(one))):
+    for block in filter(None, (text_rows(some, rows, reject) for rows in rows_of(some))):
         keys.append(keys_in(source, block.lines, block.keys))
-        texts += block.columns[0]
+        for of_column, more in zip(texts, block.columns, strict=True):
+            of_column += more
         lines += block.lines
     table, index = encoded(keys.finish(), key)
     return Labels(
         table=table,
         index=index,
-        y=np.empty((len(texts), 0)),
+        y=np.empty((len(lines), 0)),
         names=(),
         key=key,
-        n_labels=len(texts),
-        read=len(texts),
+        n_labels=len(lines),
+        read=len(lines),
         dropped=0,
         path=str(path),
         lines=np.array(lines, np.int64),
