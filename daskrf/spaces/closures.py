@@ -184,7 +184,8 @@ def closed(molecule: Chem.Mol, dummies: tuple[int, int], n_atoms: int) -> Chem.M
 def clashes(kinds: Sequence[Counter[tuple[int, bool]]]) -> list[dict[tuple[int, bool], str]]:
     """Return, for slots that close rings, which kinds of synthons are left out, and why.
 
-    Of kinds that do not go together, that of fewest blocks is left out.
+    Of kinds that do not go together, that of fewest blocks is left out; where synthons fall apart, of those
+    that do.
 
     Parameters
     ----------
@@ -201,7 +202,8 @@ def clashes(kinds: Sequence[Counter[tuple[int, bool]]]) -> list[dict[tuple[int, 
     for each in product(*map(sorted, kinds)):
         if (reason := _clash(each)) and not any(map(dict.__contains__, dropped, each)):
             numbers = [of[kind] for of, kind in zip(kinds, each, strict=True)]
-            slot = max(range(len(each)), key=lambda slot: (-numbers[slot], slot))
+            at_fault = [slot for slot, (length, _) in enumerate(each) if reason != APART or not length]
+            slot = max(at_fault, key=lambda slot: (-numbers[slot], slot))
             dropped[slot][each[slot]] = reason
     return dropped
 

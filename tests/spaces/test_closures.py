@@ -141,6 +141,15 @@ def test_products_that_fall_apart_are_left_out() -> None:
     assert dropped == [{(0, False): APART}, {}]
 
 
+def test_what_stays_connected_is_not_left_out_because_two_others_fall_apart() -> None:
+    kinds = [
+        Counter({(0, False): 9, (3, True): 9}),
+        Counter({(0, False): 5, (3, True): 5}),
+        Counter({(3, True): 1}),
+    ]
+    assert clashes(kinds) == [{}, {(0, False): APART}, {}]
+
+
 @pytest.mark.parametrize(
     ("synthon", "reason"), [("[1*]N=c1ccccn1[2*]", AROMATICITY), ("[1*]NC(=O)O[2*]", "")]
 )
