@@ -476,6 +476,9 @@ class Engine(Protocol):
             each atom its hydrogens, plus 128 if it is aromatic; for each bond its kind.
         """
 
+    def starts_soon(self) -> bool:
+        """Return whether `read_smiles` was compiled here before, which takes some 15 seconds."""
+
     def read_smiles(self, text: Bits, stops: Integers, table: RingTable, *, dots: bool) -> Readings:
         """Read SMILES as RDKit does, or leave them to it.
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ import daskrf.molecules.counts.fingerprints as fingerprints_module
 import daskrf.molecules.counts.reading as reading_module
 import daskrf.molecules.counts.ringsystems as ringsystems_module
 from daskrf.engine import Molecules, engine
+from daskrf.engine.cpu.jit import jit_disabled
 from daskrf.errors import InputError
 from daskrf.molecules import FingerprintBlock, Fingerprinter, FingerprintSpec
 from daskrf.molecules.counts.agreement import agrees, built_in
@@ -88,7 +90,7 @@ def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FingerprintBlock]:
     def count(
         texts: list[str], spec: FingerprintSpec, fragments: Fragments = "keep", *, rdkit: bool = False
     ) -> FingerprintBlock:
-        monkeypatch.setattr(fingerprints_module, "LEAST_READ", sys.maxsize if rdkit else 0)
+        monkeypatch.setattr(fingerprints_module, "is_due", lambda n_seen: not rdkit)
         return Fingerprinter(spec, fragments)(texts)
 
     return count
@@ -384,7 +386,10 @@ def test_another_rdkit_reads_by_itself(
     assert agrees(spec)
 
 
-def test_the_engine_reads_when_a_process_has_counted_many(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("compiled", "read"), [(False, [1, 2]), (True, [5, 1, 2])])
+def test_the_engine_reads_when_a_process_has_counted_many(
+    compiled: bool, read: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[int] = []
 
     def counting(texts: list[str], *_: object, **__: object) -> object:
@@ -393,11 +398,33 @@ def test_the_engine_reads_when_a_process_has_counted_many(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(fingerprints_module, "read", counting)
     monkeypatch.setattr(fingerprints_module, "LEAST_READ", 10)
+    monkeypatch.setattr(fingerprints_module, "LEAST_COMPILED", 6)
+    monkeypatch.setattr(fingerprints_module, "engine", lambda: SimpleNamespace(starts_soon=lambda: compiled))
     monkeypatch.setattr(fingerprints_module._seen(), "number", 0)
     fingerprinter = Fingerprinter(FingerprintSpec("morgan"))
     for n in (4, 5, 1, 2):
         fingerprinter(["CCO"] * n)
-    assert calls == [1, 2]
+    assert calls == read
+    fingerprints_module._seen().number = 0
+    fingerprinter.expect(fingerprints_module.MANY_COMPILED)
+    fingerprinter(["CCO"])
+    assert calls == [*read, 1][: len(read) + compiled]
+
+
+@pytest.mark.skipif(jit_disabled(), reason="nothing is compiled")
+def test_a_function_that_was_compiled_starts_soon(tmp_path: Path) -> None:
+    """In a process of its own, whose cache is empty, then not."""
+    (tmp_path / "module.py").write_text(
+        "from daskrf.engine.cpu.jit import jit, was_compiled\n\n\n"
+        "@jit\ndef other(x):\n    return x\n\n\n@jit\ndef twice(x):\n    return 2 * x\n\n\n"
+        "print(was_compiled(twice), other(1) == 1, was_compiled(twice), twice(2) == 4, was_compiled(twice))\n"
+    )
+    lines = []
+    for _ in range(2):
+        command = [sys.executable, "module.py"]
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        lines.append(subprocess.check_output(command, cwd=tmp_path, env=environment, text=True).split())
+    assert lines == [["False", "True", "False", "True", "True"], ["True"] * 5]
 
 
 def test_molecules_larger_than_the_buffers_are_refused() -> None:

@@ -8,7 +8,7 @@ from daskrf.engine.cpu.popcount import add_parities, bit_gram, bit_means, bit_su
 from daskrf.engine.cpu.reals import add_squares, cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
 from daskrf.engine.cpu.similar import similar_pairs
-from daskrf.engine.cpu.smiles import read_smiles, ring_table
+from daskrf.engine.cpu.smiles import read_smiles, ring_table, starts_soon
 from daskrf.engine.cpu.substituents import side_counts, sides
 from daskrf.engine.cpu.tiles import hash_bits, hash_levels, random_products
 
@@ -39,5 +39,6 @@ __all__ = [
     "side_counts",
     "sides",
     "similar_pairs",
+    "starts_soon",
     "torsion_counts",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
 from llvmlite import ir
 from numba.core.base import BaseContext
+from numba.core.dispatcher import Dispatcher
 from numba.core.typing.templates import Signature
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -30,6 +32,19 @@ def jit(function: F) -> F:
         # No cache directory is writable (a read-only installation without a home directory).
         compiled = numba.njit(function, nogil=True, error_model="numpy")
     return cast(F, compiled)
+
+
+def was_compiled(compiled: object) -> bool:
+    """Return whether a function by `jit` was compiled here before, in this process or another.
+
+    Its source may have changed since; then it will be compiled again.
+    """
+    if not isinstance(compiled, Dispatcher):
+        return False
+    if compiled.signatures:
+        return True
+    folder, name = compiled.stats.cache_path, compiled.py_func.__name__
+    return folder is not None and any(Path(folder).glob(f"*.{name}-*.nbi"))
 
 
 def jit_disabled() -> bool:

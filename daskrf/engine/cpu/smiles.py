@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from daskrf.engine import ASK, DONE, UNKNOWN, Molecules, Readings, RingTable
-from daskrf.engine.cpu.jit import jit
+from daskrf.engine.cpu.jit import jit, was_compiled
 
 Array = npt.NDArray[np.number]
 Bytes = npt.NDArray[np.uint8]
@@ -720,6 +720,11 @@ def ring_table(entries: Mapping[bytes, bytes]) -> RingTable:
     with np.errstate(over="ignore"):
         _fill_slots(packed, key_stops, slots)
     return RingTable(slots, key_stops, packed, value_stops, np.frombuffer(b"".join(values) + b"\0", np.uint8))
+
+
+def starts_soon() -> bool:
+    """Return whether reading was compiled here before; see `Engine`."""
+    return was_compiled(_read_all)
 
 
 def read_smiles(text: Bytes, stops: Integers, table: RingTable, *, dots: bool) -> Readings:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.arrays import MAX_COUNT
+from daskrf.engine import engine
 from daskrf.errors import InputError
 from daskrf.molecules.counts.agreement import agrees
 from daskrf.molecules.counts.features import NOTHING, Features, in_order, joined, side_by_side
@@ -22,12 +23,17 @@ from daskrf.molecules.isolation import Lost, each
 LEAST_READ = 20_000
 """Molecules that a process leaves to RDKit before the engine reads.
 
-The engine is loaded, or compiled if that was never done, and compared with RDKit first: for fewer, that would
-take longer than it saves.
+The engine is compiled first, if that was never done here: for fewer, that would take longer than it saves.
 """
+
+LEAST_COMPILED = 2_000
+"""The same if it has been compiled: then it is loaded only, and compared with RDKit."""
 
 MANY = 100_000
 """Molecules of a job for which that counts for nothing: the engine reads the first of them, too."""
+
+MANY_COMPILED = 10_000
+"""The same if the engine has been compiled."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +65,9 @@ class FingerprintBlock:
 class Fingerprinter:
     """Function from SMILES to count fingerprints.
 
-    After the first 20,000 molecules of a process, or from the first on if it is told that many follow
-    (`expect`), the engine reads those that it counts as RDKit does (`daskrf.molecules.counts.reading`). RDKit
-    reads the others in a helper process
+    After the first 2,000 molecules of a process (20,000 until the engine has been compiled), or from the
+    first on if it is told that many follow (`expect`), the engine reads those that it counts as RDKit does
+    (`daskrf.molecules.counts.reading`). RDKit reads the others in a helper process
     (`daskrf.molecules.isolation`), one per thread that calls at the same time: a SMILES that takes too long
     or crashes RDKit is rejected like one that RDKit cannot read.
 
@@ -121,7 +127,7 @@ class Fingerprinter:
 
     def expect(self, n_molecules: int) -> None:
         """Tell how many molecules will follow, here and in other processes: of many, the engine reads all."""
-        if n_molecules >= MANY:
+        if n_molecules >= MANY or (n_molecules >= MANY_COMPILED and engine().starts_soon()):
             _seen().number += LEAST_READ
 
     def prepare(self, smiles: Sequence[str]) -> None:
@@ -133,7 +139,7 @@ class Fingerprinter:
     def _read(self, smiles: Sequence[str]) -> tuple[npt.NDArray[np.int64], list[Features]]:
         """Return the positions of the SMILES that the engine reads, and their features of each kind."""
         _seen().number += len(smiles)
-        if _seen().number < LEAST_READ or not agrees(self.spec):
+        if not is_due(_seen().number) or not agrees(self.spec):
             return np.zeros(0, np.int64), [NOTHING] * len(self.spec.kinds)
         return read(smiles, self.spec, dots=self.fragments == "keep")
 
@@ -154,6 +160,11 @@ class Fingerprinter:
                 rejects.append((position, f"RDKit {result.reason}" if isinstance(result, Lost) else result))
         features = [unpacked(kind, [body[i] for body in bodies]) for i, kind in enumerate(self.spec.kinds)]
         return np.array(accepted, np.int64), features, rejects
+
+
+def is_due(n_seen: int) -> bool:
+    """Return whether the engine reads in a process that has counted so many molecules."""
+    return n_seen >= LEAST_READ or (n_seen >= LEAST_COMPILED and engine().starts_soon())
 
 
 class _Seen:

@@ -194,8 +194,7 @@ class ProductScores(Reduction[list[str], Scored, Scored]):
         smiles = _joined(block) if self.named else block
         spec = FingerprintSpec.from_state(model.metadata["fingerprint"])
         fingerprinter = Fingerprinter(spec, model.metadata["fragments"])
-        if self.n_expected >= _MANY:
-            fingerprinter.expect(MANY)
+        fingerprinter.expect(MANY if self.n_expected >= _MANY else self.n_expected)
         counted = fingerprinter(
             [joined_text(text) or _UNREADABLE for text in block],
             lambda places: [smiles[i] for i in places] if self.named else _joined([block[i] for i in places]),
