@@ -34,6 +34,7 @@ html_css_files = ["site.css"]
 myst_heading_anchors = 3
 autodoc_typehints = "none"
 default_role = "py:obj"
+smartquotes = False  # what help quotes is copied into commands
 numpydoc_show_class_members = False
 
 # The reference is made from what the modules export, so that a new name needs no line here.

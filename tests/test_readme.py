@@ -129,6 +129,13 @@ def test_every_option_is_on_the_page_of_its_command(monkeypatch):
     assert all(f":doc:`{name}`" in pages["index"] for name in commands())
 
 
+def test_quotes_stay_as_they_are_typed():
+    """The help of --where has quotes that belong to the expression; Sphinx would bend them."""
+    settings = ast.parse((REPOSITORY / "docs" / "conf.py").read_text()).body
+    values = {ast.unparse(each.targets[0]): each.value for each in settings if isinstance(each, ast.Assign)}
+    assert ast.literal_eval(values["smartquotes"]) is False
+
+
 def test_there_are_command_lines():
     assert len(command_lines()) > 20
 
