@@ -49,6 +49,7 @@ _USUAL = "write a name, a comparison sign and a number, such as 'weight < 450', 
 _NO_OR = "write 'name in [A, B]' for several values, as there is no 'or'; a text that holds it needs quotes"
 _CLOSED_BY = {"(": ")", "[": "]"}
 _QUOTES = "\"'`"
+_BENT = "\u201c\u201d\u201e\u201a\u2018\u2019\u00ab\u00bb"  # quotes as web pages write them
 
 
 def limits_of(text: str, columns: Collection[str] = ()) -> tuple[Comparison, ...]:
@@ -272,7 +273,13 @@ class _Reader:
             words.append(word[0])
         if not words:
             raise self.refusal()
-        return _Operand(" ".join(words), start)
+        return self._straight(_Operand(" ".join(words), start))
+
+    def _straight(self, operand: _Operand) -> _Operand:
+        """Return an operand; refuse one that begins with a quote which would be part of the text."""
+        if not operand.quoted and operand.text[:1] in (*_BENT,):
+            raise self.refusal(f'{operand.text[0]} does not quote here; write " in its place', operand.at)
+        return operand
 
     def _quoted(self) -> _Operand:
         mark, pieces, start = self.text[self.at], list[str](), self.at
@@ -291,7 +298,7 @@ class _Reader:
             quoted = self.text[self.at : self.at + 1] in (*_QUOTES,)
             start = self.at
             item = self._quoted() if quoted else _Operand(str(self.take(_ITEM)[0]).strip(), start)  # type: ignore[index]
-            values += [item] if item.text or quoted else []
+            values += [self._straight(item)] if item.text or quoted else []
             self._skip_blanks()
             mark = self.text[self.at : self.at + 1]
             self.at += 1

@@ -50,6 +50,9 @@ REFUSED = {
     "not not Price < 3": "'not Price' is neither a column kept by the library nor a property, at character 5",
     "not": "'not'",
     "Price < 3 CAS missing": "at character 9; write a number after the sign",
+    "not name ~ \u201csalt\u201d": 'at character 12; \u201c does not quote here; write " in its place',
+    "Supplier in [A, \u2018B\u2019]": "at character 17; \u2018 does not quote here",
+    "\u00abPrice\u00bb < 3": "at character 1; \u00ab does not quote here",
     "(Price < 3)": "cannot be read|nor a property, at character 1 of",
 }
 
