@@ -129,6 +129,15 @@ def test_every_option_is_on_the_page_of_its_command(monkeypatch):
     assert all(f":doc:`{name}`" in pages["index"] for name in commands())
 
 
+def test_the_page_on_clusters_names_all_commands_that_take_shards():
+    page = (REPOSITORY / "docs" / "clusters.md").read_text()
+    named = re.search(r"((?:`[a-z-]+`(?:, | and | ))+)take shards", page)[1]
+    sharded = {
+        name for name, each in commands().items() if "shard" in {option.name for option in each.params}
+    }
+    assert set(re.findall(r"`([a-z-]+)`", named)) == sharded
+
+
 def test_quotes_stay_as_they_are_typed():
     """The help of --where has quotes that belong to the expression; Sphinx would bend them."""
     settings = ast.parse((REPOSITORY / "docs" / "conf.py").read_text()).body
