@@ -161,7 +161,11 @@ def test_odd_synthons_are_left_out_with_the_reason(tmp_path: Path) -> None:
         ({"1": ["C[1*]"], "2": ["C[2*]"]}, "attachment point 1 stands in 1 slot, not in two"),
         ({"1": ["[1*]CC([3*])[2*]"], "2": ["[1*]CC([3*])[2*]"]}, "two slots are joined by 3 bonds"),
         ({"1": ["[1*]CC[1*]"], "2": ["[2*]C"], "3": ["[2*]C"]}, "a slot is joined to itself"),
-        ({"1": ["[1*]C[3*]"], "2": ["[1*]C[2*]"], "3": ["[2*]C[3*]"]}, "it closes a ring through three"),
+        (
+            {"1": ["[1*]CC(C[4*])C[3*]"], "2": ["[1*]CC(C[4*])C[2*]"], "3": ["[2*]CC[3*]"]},
+            "two slots are joined by 2 bonds, and both to the third",
+        ),
+        ({"1": ["[1*]C[3*]"], "2": ["[1*]C[2*]"], "3": ["[2*]C[3*]"]}, "no block of slot 2 has a synthon"),
     ],
 )
 def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object, message: str) -> None:
@@ -170,6 +174,14 @@ def test_reactions_that_do_not_compose_are_refused(tmp_path: Path, slots: object
     assert message in report.reactions[0].refusal
     assert report.reactions[1].products == 12
     assert report.exit_code == 1
+
+
+def test_three_slots_close_rings_of_more_than_three_atoms(tmp_path: Path) -> None:
+    slots = {"1": ["[1*]C[3*]"], "2": ["[1*]C[2*]"], "3": ["[2*]C[3*]", "[2*]CC[3*]"]}
+    report = daskrf.check_space(write_table(tmp_path / "a.tsv", {"ring": slots, "amide": TWO}), sample=9)
+    (ring, _), blocks = report.reactions, report.reactions[0].slots[2]
+    assert blocks.refused == {"it closes a ring of three atoms or fewer with other blocks": ["ring-3-0"]}
+    assert (ring.refusal, ring.products, ring.compared, report.exit_code) == ("", 1, 9, 0)
 
 
 @pytest.mark.parametrize(
