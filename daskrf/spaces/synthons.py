@@ -21,9 +21,10 @@ environments depend on the reaches of both.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ from daskrf.spaces.reactions import Half, Reaction
 
 LARGEST_RADIUS = 2
 _SHORT = 3  # atoms of a path whose ring of two slots may be so small that its reach is all around it
+_REMEMBERED = 4096  # synthons that a process has read
 _LINKER = 2  # atoms that stand for a partner which closes a ring
 _URANIUM = 92  # and the three elements after it: attachment points in tables that avoid dummy atoms
 
@@ -337,13 +339,21 @@ def join(synthons: list[str]) -> Chem.Mol:
     >>> Chem.MolToSmiles(join(["[1*]C(C)=O", "[1*]NC"]))
     'CNC(C)=O'
     """
-    whole = None
-    for slot, smiles in enumerate(synthons):
-        molecule = Chem.MolFromSmiles(smiles)
-        for atom in _atoms(molecule):
-            atom.SetIntProp("slot", slot)
-            atom.SetIntProp("atom", atom.GetIdx())
-        whole = molecule if whole is None else Chem.CombineMols(whole, molecule)
+    return _zipped([_marked(slot, smiles) for slot, smiles in enumerate(synthons)])
+
+
+def _marked(slot: int, smiles: str) -> Chem.Mol:
+    """Return a synthon with the origin of each atom as properties."""
+    molecule = Chem.MolFromSmiles(smiles)
+    for atom in _atoms(molecule):
+        atom.SetIntProp("slot", slot)
+        atom.SetIntProp("atom", atom.GetIdx())
+    return molecule
+
+
+def _zipped(synthons: Sequence[Chem.Mol]) -> Chem.Mol:
+    """Return the product of some synthons, which stay as they are."""
+    whole = functools.reduce(Chem.CombineMols, synthons)
     settings = Chem.MolzipParams()
     settings.label = Chem.MolzipLabel.Isotope
     joined = Chem.molzip(whole, settings)
@@ -371,22 +381,31 @@ class Edges:
     def __init__(self, spec: FingerprintSpec) -> None:
         self._silence = rdBase.BlockLogs()
         self._environments = _Environments(spec)
+        # A synthon is joined to many others, and reading it takes as long as joining it.
+        self._synthon = functools.lru_cache(_REMEMBERED)(_marked)
+        self._near = functools.lru_cache(_REMEMBERED)(self._near_cuts)
 
     def __call__(self, text: str) -> list[dict[int, int]]:
         """Return the counts of each synthon."""
         synthons = text.split()
-        molecule = join(synthons)
-        every = [Chem.MolFromSmiles(synthon) for synthon in synthons]
+        every = [self._synthon(slot, synthon) for slot, synthon in enumerate(synthons)]
+        molecule = _zipped(every)
         several = sum(synthon.count("*]") > 1 for synthon in synthons) > 1  # what most products have not
         rings = rings_of([_cuts(synthon) for synthon in every]) if several else [None] * len(every)
-        near = [_near(one, _closure_between(one, ring)) for one, ring in zip(every, rings, strict=True)]
+        near = [
+            self._near(slot, synthons[slot]) if ring is None else _nearest(one, _closure_between(one, ring))
+            for slot, (one, ring) in enumerate(zip(every, rings, strict=True))
+        ]
+        places = [(atom.GetIntProp("slot"), atom.GetIntProp("atom")) for atom in _atoms(molecule)]
         totals = [Counter[int]() for _ in synthons]
         for identifier, atom, radius in self._environments.counted(molecule):
-            centre = molecule.GetAtomWithIdx(atom)
-            slot = centre.GetIntProp("slot")
-            if min(near[slot].get(centre.GetIntProp("atom"), (radius,))) < radius:
+            slot, place = places[atom]
+            if near[slot].get(place, radius) < radius:
                 totals[slot].update(self._environments.columns(identifier, radius))
         return [dict(counts) for counts in totals]
+
+    def _near_cuts(self, slot: int, synthon: str) -> dict[int, int]:
+        return _nearest(self._synthon(slot, synthon), None)
 
 
 class _Environments:
@@ -531,6 +550,11 @@ def _near(molecule: Chem.Mol, closure: Closure | str | None) -> dict[int, tuple[
             around = (n for atom in layer for n in molecule.GetAtomWithIdx(atom).GetNeighbors())
             layer = {n.GetIdx() for n in around if not _number(n)}
     return {atom: tuple(far) for atom, far in distances.items()}
+
+
+def _nearest(molecule: Chem.Mol, closure: Closure | str | None) -> dict[int, int]:
+    """Return the least of the numbers of bonds from `_near`, by atom."""
+    return {atom: min(far) for atom, far in _near(molecule, closure).items()}
 
 
 def _surroundings(molecule: Chem.Mol, near: Mapping[int, tuple[int, ...]]) -> str:
