@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, TypeVar, cast
 
@@ -131,18 +131,19 @@ class Molecules(NamedTuple):
     stops: Integers
 
 
-class Sides(NamedTuple):
-    """The two sides of each bond outside rings, each by the link that leads to it.
+class BondKind(NamedTuple):
+    """A kind of features of bonds.
 
-    `hashes` (uint64) are those of the sides, and `opposite` (int64) the links in the other direction, by
-    link; links are counted from the first of the molecule. `entries` (int64) are the links to sides, molecule
-    by molecule, and `stops` (int64) where those of each molecule begin, and where the last one's end.
+    `name` is "torsion": chains of four atoms, as RDKit, and one around each ring of three; their identifiers
+    have up to 36 bits, and are mixed to 32 by the finalizer of SplitMix64. Or "substituents": each side of
+    each single bond outside rings. Or "positions": each atom as seen from the bond to one of `blocks`
+    (uint32), ascending identifiers of substituents; see `daskrf.molecules.counts.substituents`. Identifiers
+    are folded to `size` columns, unless it is 0.
     """
 
-    hashes: Words
-    opposite: Integers
-    entries: Integers
-    stops: Integers
+    name: str
+    size: int
+    blocks: npt.NDArray[np.uint32] | None = None
 
 
 class Shares(NamedTuple):
@@ -476,9 +477,6 @@ class Engine(Protocol):
             each atom its hydrogens, plus 128 if it is aromatic; for each bond its kind.
         """
 
-    def starts_soon(self) -> bool:
-        """Return whether `read_smiles` was compiled here before, which takes some 15 seconds."""
-
     def read_smiles(self, text: Bits, stops: Integers, table: RingTable, *, dots: bool) -> Readings:
         """Read SMILES as RDKit does, or leave them to it.
 
@@ -517,31 +515,13 @@ class Engine(Protocol):
     def pair_counts(self, molecules: Molecules, distance: int, *, size: int) -> Rows:
         """Count the pairs of atoms at most `distance` bonds apart, up to 30, as RDKit; else as above."""
 
-    def torsion_counts(self, molecules: Molecules, *, size: int) -> Rows:
-        """Count chains of four atoms, as RDKit, and one around each ring of three; else as above.
-
-        Identifiers have up to 36 bits, and are mixed to 32 by the finalizer of SplitMix64.
-        """
-
-    def sides(self, molecules: Molecules) -> Sides:
-        """Hash each side of each bond outside rings."""
-
-    def side_counts(
-        self, molecules: Molecules, sides: Sides, *, size: int, blocks: Array | None = None
-    ) -> Rows:
-        """Count sides of single bonds, or positions of atoms; else as above.
-
-        They are those of `daskrf.molecules.counts.substituents`.
+    def bond_counts(self, molecules: Molecules, kinds: Sequence[BondKind]) -> list[Rows]:
+        """Count features of bonds, of several kinds, which share what they have in common; else as above.
 
         Parameters
         ----------
         molecules : Molecules
-        sides : Sides
-            Those of the molecules.
-        size : int
-        blocks : uint32 array, optional
-            For positions, each atom as seen from the bond to a block: ascending identifiers of the
-            substituents that are blocks.
+        kinds : sequence of BondKind
         """
 
     def hash_texts(self, text: Bits, stops: Integers) -> Words:
@@ -611,3 +591,15 @@ def engine() -> Engine:
             if error.name != home:
                 raise
     raise InputError(f"DASKRF_ENGINE is {name!r}, which is not an engine; unset it to use the CPU.")
+
+
+class _Package(Protocol):
+    """What an engine's package has besides the operations."""
+
+    def starts_soon(self) -> bool:
+        """Return whether its operations were compiled here before."""
+
+
+def starts_soon() -> bool:
+    """Return whether the engine of this program was compiled here before, which takes some 15 seconds."""
+    return cast(_Package, engine()).starts_soon()

@@ -7,7 +7,7 @@ import json
 
 import numpy as np
 
-from daskrf.engine import engine
+from daskrf.engine import BondKind, engine
 from daskrf.engine.cpu import hashes
 from daskrf.features import (
     CompositionFeatures,
@@ -57,16 +57,14 @@ def reading() -> dict[str, str]:
         for key in read.unknown:
             n_bonds = (len(key) - 1 - 4 * key[0]) // 3
             table[key] = bytes([0, *[129] * key[0], *[12] * n_bonds])
-    atoms, sides = int(read.molecules.stops[-1]), engine().sides(read.molecules)
+    atoms, blocks = int(read.molecules.stops[-1]), np.array([0x9DEB0387], np.uint32)
+    kinds = [BondKind("torsion", 0), BondKind("substituents", 0), BondKind("positions", 0, blocks)]
+    of_bonds = engine().bond_counts(read.molecules, kinds)
     counts = {
         "types": engine().environment_counts(read.molecules, 3, classes=False, size=0),
         "classes": engine().environment_counts(read.molecules, 2, classes=True, size=1000),
         "pairs": engine().pair_counts(read.molecules, 4, size=0),
-        "torsions": engine().torsion_counts(read.molecules, size=0),
-        "substituents": engine().side_counts(read.molecules, sides, size=0),
-        "positions": engine().side_counts(
-            read.molecules, sides, size=0, blocks=np.array([0x9DEB0387], np.uint32)
-        ),
+        **dict(zip(("torsions", "substituents", "positions"), of_bonds, strict=True)),
         "folded pairs": engine().pair_counts(read.molecules, 30, size=100),
     }
     return {

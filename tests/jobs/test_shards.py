@@ -140,7 +140,7 @@ def test_shard_and_prepare_as_arguments_still_work(inputs: tuple[Path, Path], tm
     with pytest.warns(DeprecationWarning, match=r'daskrf\.run_shard\(daskrf\.fingerprint, "0/64", \.'):
         assert fingerprint(**arguments, shard="1/3").made == 4
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", DeprecationWarning)
         assert fingerprint(**arguments, shard=None, prepare=False).made == 9
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from daskrf.engine import engine
+from daskrf.engine import BondKind, engine
 from tests.molecules.invented import ring_system, sentence
 from tests.molecules.mutants import garbage, mutant
 
@@ -28,11 +28,9 @@ def main(folder: str, n: int) -> None:
         for classes in (False, True):
             engine().environment_counts(readings.molecules, 3, classes=classes, size=0)
         engine().pair_counts(readings.molecules, 30, size=7)
-        engine().torsion_counts(readings.molecules, size=0)
-        sides = engine().sides(readings.molecules)
-        engine().side_counts(readings.molecules, sides, size=0)
         methyl_and_phenyl = np.array([0x1F5F19E2, 0x9DEB0387], np.uint32)
-        engine().side_counts(readings.molecules, sides, size=0, blocks=methyl_and_phenyl)
+        kinds = [BondKind("torsion", 0), BondKind("substituents", 0)]
+        engine().bond_counts(readings.molecules, [*kinds, BondKind("positions", 0, methyl_and_phenyl)])
         for number, key in enumerate(sorted(readings.unknown)):
             n_atoms = key[0]
             n_bonds = (len(key) - 1 - 4 * n_atoms) // 3

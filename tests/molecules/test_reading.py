@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -399,7 +398,7 @@ def test_the_engine_reads_when_a_process_has_counted_many(
     monkeypatch.setattr(fingerprints_module, "read", counting)
     monkeypatch.setattr(fingerprints_module, "LEAST_READ", 10)
     monkeypatch.setattr(fingerprints_module, "LEAST_COMPILED", 6)
-    monkeypatch.setattr(fingerprints_module, "engine", lambda: SimpleNamespace(starts_soon=lambda: compiled))
+    monkeypatch.setattr(fingerprints_module, "starts_soon", lambda: compiled)
     monkeypatch.setattr(fingerprints_module._seen(), "number", 0)
     fingerprinter = Fingerprinter(FingerprintSpec("morgan"))
     for n in (4, 5, 1, 2):

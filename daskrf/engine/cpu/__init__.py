@@ -1,6 +1,7 @@
 """The operations of :class:`daskrf.engine.Engine` on the CPU, compiled by numba."""
 
-from daskrf.engine.cpu.counting import environment_counts, pair_counts, torsion_counts
+from daskrf.engine.cpu.bonds import bond_counts
+from daskrf.engine.cpu.counting import environment_counts, pair_counts
 from daskrf.engine.cpu.countsketch import first_term, product_term
 from daskrf.engine.cpu.hadamard import hadamard_transform, project_blocks
 from daskrf.engine.cpu.keys import find_keys, hash_texts, number_keys
@@ -9,7 +10,6 @@ from daskrf.engine.cpu.reals import add_squares, cosines, project, radial_values
 from daskrf.engine.cpu.sharedcolumns import overlaps
 from daskrf.engine.cpu.similar import similar_pairs
 from daskrf.engine.cpu.smiles import read_smiles, ring_table, starts_soon
-from daskrf.engine.cpu.substituents import side_counts, sides
 from daskrf.engine.cpu.tiles import hash_bits, hash_levels, random_products
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "bit_gram",
     "bit_means",
     "bit_sums",
+    "bond_counts",
     "cosines",
     "environment_counts",
     "find_keys",
@@ -36,9 +37,6 @@ __all__ = [
     "random_products",
     "read_smiles",
     "ring_table",
-    "side_counts",
-    "sides",
     "similar_pairs",
     "starts_soon",
-    "torsion_counts",
 ]

@@ -723,7 +723,7 @@ def ring_table(entries: Mapping[bytes, bytes]) -> RingTable:
 
 
 def starts_soon() -> bool:
-    """Return whether reading was compiled here before; see `Engine`."""
+    """Return whether reading was compiled here before; see `daskrf.engine.starts_soon`."""
     return was_compiled(_read_all)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.engine import Molecules, Rows, Sides
+from daskrf.engine import BondKind, Molecules, Rows
 from daskrf.engine.cpu.jit import jit
 
 Array = npt.NDArray[np.generic]
@@ -196,6 +196,20 @@ def _sides_of(
     return 2 * n_bridges
 
 
+class Sides(NamedTuple):
+    """The two sides of each bond outside rings, each by the link that leads to it.
+
+    `hashes` (uint64) are those of the sides, and `opposite` (int64) the links in the other direction, by
+    link; links are counted from the first of the molecule. `entries` (int64) are the links to sides, molecule
+    by molecule, and `stops` (int64) where those of each molecule begin, and where the last one's end.
+    """
+
+    hashes: Array
+    opposite: Array
+    entries: Array
+    stops: Array
+
+
 @jit
 def _all_sides(molecules: Molecules, types: Array, sides: Sides) -> None:
     """Write the sides of all bonds outside rings of all molecules."""
@@ -219,7 +233,7 @@ def _all_sides(molecules: Molecules, types: Array, sides: Sides) -> None:
 
 
 def sides(molecules: Molecules) -> Sides:
-    """Hash the sides of bonds; see `Engine`."""
+    """Hash each side of each bond outside rings."""
     n_rows, n_atoms = molecules.stops.size - 1, int(molecules.stops[-1])
     last = n_atoms - 1
     n_links = int(molecules.first_links[last] + molecules.atoms[last, _DEGREE]) if n_atoms else 0
@@ -315,16 +329,16 @@ def _positions(molecules: Molecules, types: Array, sides: Sides, blocks: Array, 
     return keys[:n_keys]
 
 
-def side_counts(molecules: Molecules, sides: Sides, *, size: int, blocks: Array | None = None) -> Rows:
-    """Count substituents, or atoms by their distances from the bond to a block; see `Engine`."""
+def side_counts(molecules: Molecules, kind: BondKind, sides: Sides) -> Rows:
+    """Count substituents, or atoms by their distances from the bond to a block; see `Engine.bond_counts`."""
     with np.errstate(over="ignore"):
-        if blocks is None:
+        if kind.blocks is None:
             keys = np.empty(sides.entries.size, np.uint64)
             keys = keys[: _substituents(molecules, sides, keys)]
         else:
             types = _atom_types(molecules)
-            keys = _positions(molecules, types, sides, blocks.astype(np.uint64), np.empty_like(types))
-    return _rows(keys, molecules.stops.size - 1, size)
+            keys = _positions(molecules, types, sides, kind.blocks.astype(np.uint64), np.empty_like(types))
+    return _rows(keys, molecules.stops.size - 1, kind.size)
 
 
 def _atom_types(molecules: Molecules) -> Keys:

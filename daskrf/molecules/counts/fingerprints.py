@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from daskrf.arrays import MAX_COUNT
-from daskrf.engine import engine
+from daskrf.engine import starts_soon
 from daskrf.errors import InputError
 from daskrf.molecules.counts.agreement import agrees
 from daskrf.molecules.counts.features import NOTHING, Features, in_order, joined, side_by_side
@@ -127,7 +127,7 @@ class Fingerprinter:
 
     def expect(self, n_molecules: int) -> None:
         """Tell how many molecules will follow, here and in other processes: of many, the engine reads all."""
-        if n_molecules >= MANY or (n_molecules >= MANY_COMPILED and engine().starts_soon()):
+        if n_molecules >= MANY or (n_molecules >= MANY_COMPILED and starts_soon()):
             _seen().number += LEAST_READ
 
     def prepare(self, smiles: Sequence[str]) -> None:
@@ -164,7 +164,7 @@ class Fingerprinter:
 
 def is_due(n_seen: int) -> bool:
     """Return whether the engine reads in a process that has counted so many molecules."""
-    return n_seen >= LEAST_READ or (n_seen >= LEAST_COMPILED and engine().starts_soon())
+    return n_seen >= LEAST_READ or (n_seen >= LEAST_COMPILED and starts_soon())
 
 
 class _Seen:

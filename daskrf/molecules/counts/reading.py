@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from daskrf.engine import DONE, UNKNOWN, Molecules, Rows, Sides, engine
+from daskrf.engine import DONE, UNKNOWN, BondKind, Molecules, Rows, engine
 from daskrf.molecules.counts.features import Features, joined
 from daskrf.molecules.counts.ringsystems import RingSystems
 from daskrf.molecules.counts.spec import FingerprintSpec
@@ -27,6 +26,7 @@ Integers = npt.NDArray[np.int64]
 _AT_ONCE = 5_000  # SMILES: few enough that buffers stay in the cache, many enough to ask RDKit seldom
 _ROUNDS = 4  # of reading with a growing table; what is unknown after the last one is left to RDKit
 _LINE = 10
+_OF_BONDS = "torsion", SUBSTITUENTS, POSITIONS
 
 
 def is_read(spec: FingerprintSpec) -> bool:
@@ -91,8 +91,7 @@ def _parts(
     systems = _systems()
     readings = engine().read_smiles(text[text != _LINE], stops, systems.table, dots=dots)
     done = readings.status == DONE
-    seen = _Counted(readings.molecules, done)
-    yield np.flatnonzero(done), [seen.features(kind) for kind in spec.kinds]
+    yield np.flatnonzero(done), _counted(readings.molecules, spec.kinds, done)
     if readings.unknown and rounds:
         systems.learn(readings.unknown)
         again = np.flatnonzero(readings.status == UNKNOWN)
@@ -100,35 +99,33 @@ def _parts(
             yield again[positions], kinds
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """Molecules that were read; those that are not `done` are empty."""
+def _counted(
+    molecules: Molecules, kinds: Sequence[FingerprintSpec], done: npt.NDArray[np.bool_]
+) -> list[Features]:
+    """Return the features of each kind of the molecules that were read; those not `done` are empty."""
+    of_bonds = [kind for kind in kinds if kind.family in _OF_BONDS]
+    several = [
+        BondKind(kind.family, kind.size, np.array(kind.blocks, np.uint32) if kind.blocks else None)
+        for kind in of_bonds
+    ]
+    rows = iter(engine().bond_counts(molecules, several))
+    return [
+        _features(next(rows) if kind.family in _OF_BONDS else _atom_counts(molecules, kind), kind, done)
+        for kind in kinds
+    ]
 
-    molecules: Molecules
-    done: npt.NDArray[np.bool_]
 
-    @functools.cached_property
-    def sides(self) -> Sides:
-        """The sides of bonds, which two kinds of features count."""
-        return engine().sides(self.molecules)
+def _atom_counts(molecules: Molecules, kind: FingerprintSpec) -> Rows:
+    if kind.family == "atompair":
+        return engine().pair_counts(molecules, kind.distance, size=kind.size)
+    return engine().environment_counts(molecules, kind.radius, classes=kind.features, size=kind.size)
 
-    def features(self, kind: FingerprintSpec) -> Features:
-        """Return the features of one kind of the molecules that were done."""
-        rows = self._rows(kind)
-        pointer = np.concatenate([[0], rows.pointer[1:][self.done]])
-        values = rows.values.astype(np.int64, copy=False)
-        counts = values if kind.counts else np.minimum(values, 1)
-        return pointer, rows.columns.astype(np.uint64), counts
 
-    def _rows(self, kind: FingerprintSpec) -> Rows:
-        if kind.family == "torsion":
-            return engine().torsion_counts(self.molecules, size=kind.size)
-        if kind.family == "atompair":
-            return engine().pair_counts(self.molecules, kind.distance, size=kind.size)
-        if kind.family in (SUBSTITUENTS, POSITIONS):
-            blocks = np.array(kind.blocks, np.uint32) if kind.blocks else None
-            return engine().side_counts(self.molecules, self.sides, size=kind.size, blocks=blocks)
-        return engine().environment_counts(self.molecules, kind.radius, classes=kind.features, size=kind.size)
+def _features(rows: Rows, kind: FingerprintSpec, done: npt.NDArray[np.bool_]) -> Features:
+    pointer = np.concatenate([[0], rows.pointer[1:][done]])
+    values = rows.values.astype(np.int64, copy=False)
+    counts = values if kind.counts else np.minimum(values, 1)
+    return pointer, rows.columns.astype(np.uint64), counts
 
 
 @functools.cache
