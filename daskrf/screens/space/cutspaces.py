@@ -149,6 +149,7 @@ def families_once(
     if there is not None:
         meta = json.loads(there.metadata["text"])
         entries = [slots if keep else [] for slots, keep in zip(cut.entries, meta["kept"], strict=True)]
+        _forget_families(work, len(meta["families"]))  # a run may have been killed before it did
         return _with_entries(cut, entries), _families(there.arrays, meta["families"], cut.spec.n_columns)
     checked = check(cut)
     each = grouped(checked)
@@ -167,9 +168,14 @@ def families_once(
     progress.finish()
     meta = {"kept": [bool(slots) for slots in checked.entries], "families": described}
     _leave(path, arrays, meta, key)
-    for f in range(len(each)):
-        backend(work).remove(work / f"{_FAMILIES}-{f}")
+    _forget_families(work, len(each))
     return checked, _families(arrays, described, cut.spec.n_columns)
+
+
+def _forget_families(work: PurePath, n: int) -> None:
+    """Delete the families that were kept until all were there."""
+    for f in range(n):
+        backend(work).remove(work / f"{_FAMILIES}-{f}")
 
 
 def _family(
