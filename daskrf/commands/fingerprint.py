@@ -291,7 +291,7 @@ def need_of_rows(partition_rows: int, nonzeros: int) -> memory.MemoryNeed:
         making = (memory.STORED + 50 * batch) * n + (110 + 500 * batch) * rows
         writing = (memory.STORED + 8) * n + 220 * rows
         phase = {"a partition of fingerprints": max(making, writing), memory.RDKIT: memory.HELPER}
-        return memory.peak("fingerprint", phase, compiled=False)
+        return memory.peak("fingerprint", phase)
 
     smaller = memory.fewer_rows(partition_rows, nonzeros, need_of)
     return replace(need_of(partition_rows, nonzeros), smaller=smaller)
