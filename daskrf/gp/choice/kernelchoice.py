@@ -20,7 +20,7 @@ from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
 from daskrf import seeds
-from daskrf.arrays import Matrix
+from daskrf.arrays import Matrix, as_csr, column_slice
 from daskrf.blas import blas_threads_for
 from daskrf.errors import InputError
 from daskrf.gp.choice.choicetime import Meter, Work
@@ -206,7 +206,7 @@ def choose_kernel(
         search.run(columns or {})
         choice = search.choice(y[out], len(order))
         span = (columns or {}).get(POSITIONS)
-        if span is not None and not X[:, slice(*span)].sum():
+        if span is not None and not column_slice(as_csr(X), *span).nnz:
             choice = replace(choice, without_blocks=True)
         return search.with_metric(choice, X, y, order, next(_parts(columns or {})))
     search.run_scales(kernel)

@@ -767,7 +767,7 @@ class ProductRanking:
             n_neighbours += pool.search_neighbours(self.k, self.wanted, self._surrogate_values)
             below = self._below(row, size, pool)
             whole = there and len(row) == len(top)
-            n_low = int(np.isin(row[size // 2 : size], pool.hits(self.k).best(self.k).row).sum())
+            n_low = int(np.isin(row[size // 2 : size], pool.hits(self.k).row[: self.k]).sum())
             missed = Missed.of(self.k, size, pool.last_score(self.k), below, whole=whole, n_low=n_low)
             if self.shortlist or missed.recall >= _RECALL or 2 * size > self._longest(len(row)):
                 hits = pool.hits(self.k + 1)
