@@ -594,9 +594,9 @@ FeatureMap.fit = _learning(FeatureMap.fit)  # type: ignore[method-assign]
 
 
 @functools.cache
-def _values(cls: Any) -> dict[str, tuple[Any, ...]]:
+def _values(cls: type[FeatureMap]) -> dict[str, tuple[str | bool | None, ...]]:
     """Return the allowed values of the parameters of a class whose type hints list them."""
-    allowed = {}
+    allowed: dict[str, tuple[str | bool | None, ...]] = {}
     for each in parameters_of(cls):
         if each.kind is bool:
             allowed[each.name] = (True, False)
